@@ -1,0 +1,56 @@
+import { EMPTY, NEVER, exactly } from '../algorithm.js'
+import type { Algorithm, State } from '../algorithm.js'
+
+/**
+ * One counter per window. The window opens with a partition's first request, or on the clock with `align`. Cheapest of
+ * all, and up to twice the quota in any window: bursts on both sides of an edge are counted apart.
+ *
+ * State: count, start of the window.
+ */
+export const fixedWindow: Algorithm = {
+  name: 'fixed-window',
+
+  params({ quota, window, align }) {
+    exactly(quota * 2, 'twice the quota')
+    return [quota, window, align ? 1 : 0]
+  },
+
+  step(state, [quota = 0, window = 0, align = 0], now, units) {
+    const [count = 0, start = opened(window, align, now)] = living(state, window, now)
+    const allowed = quota > 0 && (units === 0 || count + units <= quota)
+    const spent = allowed ? count + units : count
+    const left = start + window - now
+    const fits = units <= quota && quota > 0
+    return {
+      allowed,
+      state: spent === 0 ? EMPTY : [spent, start],
+      remaining: Math.max(0, quota - spent),
+      effectiveWindow: quota === 0 ? 0 : left,
+      retryAfter: allowed ? 0 : fits ? left : NEVER,
+      delay: 0,
+      ttl: spent === 0 ? 0 : left
+    }
+  },
+
+  settle(state, [quota = 0, window = 0, align = 0], now, charge, actual) {
+    const [count = 0, start = opened(window, align, now)] = living(state, window, now)
+    const more = Math.min(Math.max(0, actual - charge.units), Math.max(0, 2 * quota - count))
+    const less = contains(state, window, charge.at) ? Math.max(0, charge.units - actual) : 0
+    const spent = Math.max(0, count + more - less)
+    return spent === 0 ? EMPTY : [spent, start]
+  }
+}
+
+const opened = (window: number, align: number, now: number): number =>
+  align === 1 ? Math.floor(now / window) * window : now
+
+/** The window that is still open. A start later than `now` is a clock that went back: it becomes `now`. */
+function living(state: State, window: number, now: number): State {
+  const [count, start] = state
+  if (count === undefined || start === undefined) return EMPTY
+  return start + window <= now ? EMPTY : [count, Math.min(start, now)]
+}
+
+function contains([, start]: State, window: number, at: number): boolean {
+  return start !== undefined && start <= at && at < start + window
+}

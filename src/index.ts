@@ -1,0 +1,48 @@
+import { exposedHeaders } from './exposed-headers.js'
+import { allOf, firstOf } from './partition.js'
+import { quota as plugin } from './plugin.js'
+import { memoryStore } from './stores/memory.js'
+
+/** The plugin, with all other exports on it, which is what `require('fastify-quota')` returns. */
+interface QuotaModule {
+  readonly quota: typeof plugin
+  readonly default: typeof plugin
+  readonly allOf: typeof allOf
+  readonly exposedHeaders: typeof exposedHeaders
+  readonly firstOf: typeof firstOf
+  readonly memoryStore: typeof memoryStore
+}
+
+export const quota: typeof plugin & QuotaModule = Object.assign(plugin, {
+  quota: plugin,
+  default: plugin,
+  allOf,
+  exposedHeaders,
+  firstOf,
+  memoryStore
+})
+
+export default quota
+export { quota as 'module.exports' }
+export { allOf, exposedHeaders, firstOf, memoryStore }
+
+export type { Receipt } from './algorithm.js'
+export type { Decision } from './decision.js'
+export type { XRateLimit } from './legacy.js'
+export type { AllOf, FirstOf, Partition } from './partition.js'
+export type {
+  AlgorithmName,
+  Cost,
+  Duration,
+  Hook,
+  PolicyOptions,
+  QuotaPolicy,
+  ShortPolicy
+} from './policy.js'
+export type { Quota, Subject } from './quota.js'
+export type { Identify, Identity } from './registry.js'
+export type { PolicyReference, RouteQuota, RouteQuotaOptions } from './route-quota.js'
+export type { PolicyReport, RouteReport } from './routes.js'
+export type { QuotaOptions } from './settings.js'
+export type { Answer, Charge, ServiceLimit, Settlement, Source, Store } from './store.js'
+export type { MemoryStoreOptions } from './stores/memory.js'

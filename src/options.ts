@@ -1,0 +1,122 @@
+import { closest, distance } from 'fastest-levenshtein'
+
+/** Throws the error of one place in the configuration; the message says what is wrong there. */
+export type Refuse = (message: string) => never
+
+/** Makes the `Refuse` of one place, such as `policy "daily"`. */
+export function refuser(QuotaError: new (message: string) => Error, place: string): Refuse {
+  return message => {
+    throw new QuotaError(`${place}: ${message}`)
+  }
+}
+
+/** The largest Integer of a structured field (RFC 9651 §3.3.1), and so the largest quota. */
+export const LARGEST_INTEGER = 999_999_999_999_999
+
+/** A value as an error message shows it: short, on one line, its type visible. */
+export function show(value: unknown): string {
+  if (typeof value === 'function') return 'a function'
+  if (typeof value === 'bigint') return `${value}n`
+  if (typeof value === 'number' || typeof value === 'symbol') return String(value)
+  const text = json(value)
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text
+}
+
+function json(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? String(value)
+  } catch {
+    return 'an object' // circular, or with a bigint inside
+  }
+}
+
+export function asObject(refuse: Refuse, option: string, value: unknown): Readonly<Record<string, unknown>> {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    return value as Readonly<Record<string, unknown>>
+  }
+  return refuse(`${option} must be an object, got ${show(value)}`)
+}
+
+export function asInteger(
+  refuse: Refuse,
+  option: string,
+  value: unknown,
+  least: number,
+  most: number
+): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most)
+    return value + 0
+  return refuse(`${option} must be an integer from ${least} to ${most}, got ${show(value)}`)
+}
+
+export function asBoolean(refuse: Refuse, option: string, value: unknown): boolean {
+  return typeof value === 'boolean' ? value : refuse(`${option} must be true or false, got ${show(value)}`)
+}
+
+export function asFunction<F extends (...parameters: never[]) => unknown>(
+  refuse: Refuse,
+  option: string,
+  value: F | undefined
+): F {
+  return typeof value === 'function' ? value : refuse(`${option} must be a function, got ${show(value)}`)
+}
+
+export function asOneOf<T extends string | number | boolean>(
+  refuse: Refuse,
+  option: string,
+  value: unknown,
+  values: readonly T[]
+): T {
+  if (values.includes(value as T)) return value as T
+  const expected = values
+    .map(show)
+    .join(', ')
+    .replace(/, ([^,]+)$/, ' or $1')
+  return refuse(`${option} must be ${expected}, got ${show(value)}${suggestion(value, values.map(String))}`)
+}
+
+const DURATION = /^(\d{1,9})(ms|s|m|h|d)$/
+const MILLISECONDS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+const LONGEST = 36_525 * MILLISECONDS.d
+
+/** A duration in milliseconds, from seconds as an integer or from text such as `'500ms'`, `'10s'`, `'1m'`, `'2h'`, `'1d'`. */
+export function asDuration(refuse: Refuse, option: string, value: unknown): number {
+  const milliseconds = parseDuration(value)
+  if (milliseconds !== undefined && milliseconds > 0 && milliseconds <= LONGEST) return milliseconds
+  return refuse(
+    `${option} must be whole seconds or a duration like '500ms', '10s', '1m', '2h' or '1d', ` +
+      `more than 0 and at most 36525d, got ${show(value)}`
+  )
+}
+
+function parseDuration(value: unknown): number | undefined {
+  if (typeof value === 'number') return Number.isInteger(value) ? value * 1000 : undefined
+  const [, count, unit] = (typeof value === 'string' && DURATION.exec(value)) || []
+  return unit === undefined ? undefined : Number(count) * MILLISECONDS[unit as keyof typeof MILLISECONDS]
+}
+
+/**
+ * Refuses keys that are not in `known`, with a suggestion for a near miss. `habits` are keys that people bring from other
+ * limiters, with what they are called here.
+ */
+export function knownKeys(
+  refuse: Refuse,
+  options: Readonly<Record<string, unknown>>,
+  known: readonly string[],
+  habits: Readonly<Record<string, string>> = {}
+): void {
+  for (const key of Object.keys(options)) {
+    if (known.includes(key)) continue
+    const hint = Object.hasOwn(habits, key) ? `; did you mean "${habits[key]}"?` : suggestion(key, known)
+    refuse(
+      `unknown option "${key}" with the value ${show(options[key])}${hint || `; expected ${known.join(', ')}`}`
+    )
+  }
+}
+
+/** `; did you mean "quota"?`, or nothing when no word is near. */
+export function suggestion(value: unknown, words: readonly string[]): string {
+  if (typeof value !== 'string' || words.length === 0) return ''
+  const word = closest(value.toLowerCase(), words)
+  return distance(value.toLowerCase(), word.toLowerCase()) <= 2 ? `; did you mean "${word}"?` : ''
+}

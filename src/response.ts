@@ -1,0 +1,185 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { NEVER } from './algorithm.js'
+import { refusing } from './decision.js'
+import type { Decision } from './decision.js'
+import {
+  FIELD,
+  carriesFields,
+  closestFirst,
+  joinField,
+  limitText,
+  retryAfter,
+  waitSeconds,
+  wholeSeconds
+} from './fields.js'
+import { LEGACY_NAMES, xRateLimit } from './legacy.js'
+import type { XRateLimit } from './legacy.js'
+import { problem, refusalDetail } from './problem.js'
+import type { Problem } from './problem.js'
+import type { ServiceLimit } from './store.js'
+
+/** What a server puts on the wire. */
+export interface Wire {
+  /** Whether the draft's fields are sent. */
+  readonly fields: boolean
+  readonly legacy: XRateLimit | false
+  /** Milliseconds of the epoch, to be compared with `Date`. */
+  readonly wallClock: () => number
+  readonly bodyType: string
+  /** Makes the body of a refusal, as text, from what the draft would say. Never throws. */
+  readonly body: (decision: Decision, draft: Problem, request: FastifyRequest) => string
+}
+
+/** What was written to one response: our own text in each field, which may hold that of others too. */
+export class FieldSheet {
+  policy = ''
+  limit = ''
+  legacy = false
+}
+
+/**
+ * Writes the fields of a decision. Called again for the same response, it replaces what it wrote before.
+ * @param policyField The `RateLimit-Policy` of the response.
+ */
+export function writeFields(
+  wire: Wire,
+  reply: FastifyReply,
+  sheet: FieldSheet,
+  decision: Decision,
+  policyField: string
+): void {
+  if (decision.limits.length === 0) return
+  const limits = shownLimits(decision)
+  if (wire.fields) {
+    sheet.policy = replace(reply, FIELD.policy, sheet.policy, policyField)
+    sheet.limit = replace(reply, FIELD.limit, sheet.limit, limits.map(itemText).join(', '))
+  }
+  if (wire.legacy !== false && limits.length > 0) {
+    sheet.legacy = true
+    writeLegacy(wire.legacy.reset, reply, limits[0]!, wire.wallClock())
+  }
+}
+
+/** Just before a response leaves: no fields on a status that must not carry them, and ours beside those set later. */
+export function correctFields(reply: FastifyReply, sheet: FieldSheet): void {
+  if (carriesFields(reply.statusCode)) {
+    restore(reply, FIELD.policy, sheet.policy)
+    restore(reply, FIELD.limit, sheet.limit)
+    return
+  }
+  replace(reply, FIELD.policy, sheet.policy, '')
+  replace(reply, FIELD.limit, sheet.limit, '')
+  if (sheet.legacy) LEGACY_NAMES.forEach(name => reply.removeHeader(name))
+}
+
+/** Answers with a refusal: status, fields and body. It is a value on its way out, not an error on its way up. */
+export function sendRefusal(
+  wire: Wire,
+  reply: FastifyReply,
+  sheet: FieldSheet,
+  decision: Decision,
+  policyField: string
+): FastifyReply {
+  const refused = refusing(decision)
+  const wait = retryAfter(
+    refused.map(limit => ({ wait: limit.retryAfter, effectiveWindow: windowSeconds(limit) }))
+  )
+  writeFields(wire, reply, sheet, decision, policyField)
+  if (reply.hasHeader(FIELD.retryAfter)) {
+    sheet.limit = replace(reply, FIELD.limit, sheet.limit, '')
+  } else if (wait !== undefined) {
+    reply.header(FIELD.retryAfter, String(wait))
+  }
+  for (const name of OF_THE_RESOURCE) reply.removeHeader(name)
+  const draft = draftProblem(decision, wait)
+  reply.code(draft.status).header('cache-control', 'no-store').header('content-type', wire.bodyType)
+  // As bytes, which no serializer of the application touches.
+  return reply.send(Buffer.from(wire.body(decision, draft, reply.request)))
+}
+
+/** Fields that an earlier hook may have set for the resource, and that are wrong on a refusal. */
+const OF_THE_RESOURCE = ['content-length', 'etag', 'expires', 'last-modified'] as const
+
+/** What a client may see: refusing policies on a refusal, else all; the closest to exhaustion first. */
+function shownLimits(decision: Decision): readonly ServiceLimit[] {
+  const limits = decision.limits.filter(
+    ({ policy, allowed }) => policy.advertise && (decision.outcome === 'allowed' || !allowed)
+  )
+  return limits.length < 2 ? limits : limits.sort((a, b) => closestFirst(closeness(a), closeness(b)))
+}
+
+const closeness = ({ policy, allowed, remaining }: ServiceLimit): Parameters<typeof closestFirst>[0] => ({
+  refused: !allowed,
+  remaining,
+  quota: policy.capacity,
+  window: policy.announcedWindow
+})
+
+const itemText = (limit: ServiceLimit): string =>
+  limitText(limit.policy.prefix, limit.remaining, windowSeconds(limit))
+
+/** `t` in whole seconds; 0: none. A wait is capped, a time to spend in is not: that would raise r / t. */
+function windowSeconds({ allowed, remaining, effectiveWindow }: ServiceLimit): number {
+  if (effectiveWindow === 0) return 0
+  return allowed && remaining > 0 ? wholeSeconds(effectiveWindow) : waitSeconds(effectiveWindow, 0)
+}
+
+function writeLegacy(
+  reset: XRateLimit['reset'],
+  reply: FastifyReply,
+  limit: ServiceLimit,
+  now: number
+): void {
+  const { policy, remaining, effectiveWindow } = limit
+  const values = xRateLimit(reset, { quota: policy.capacity, remaining, effectiveWindow }, now)
+  LEGACY_NAMES.forEach((name, i) => {
+    const value = values[i]
+    if (value === undefined) reply.removeHeader(name)
+    else reply.header(name, value)
+  })
+}
+
+/** Puts `own` where `before` stands in a field, or at its end; the values of others stay. Returns `own`. */
+function replace(reply: FastifyReply, name: string, before: string, own: string): string {
+  const current = textOf(reply, name)
+  const value =
+    before !== '' && current.includes(before) ? current.replace(before, () => own) : joinField(current, own)
+  const field = own === '' ? value.replace(/^, |, (?=,|$)/g, '') : value
+  if (field !== '') reply.header(name, field)
+  else if (current !== '') reply.removeHeader(name)
+  return own
+}
+
+/** Joins `own` to a field whose value somebody has replaced since; a field that somebody has removed stays away. */
+function restore(reply: FastifyReply, name: string, own: string): void {
+  if (own === '') return
+  const current = textOf(reply, name)
+  if (current !== '' && !current.includes(own)) reply.header(name, joinField(current, own))
+}
+
+function textOf(reply: FastifyReply, name: string): string {
+  const value = reply.getHeader(name)
+  return typeof value === 'string' ? value : joinField(value, '')
+}
+
+function draftProblem(decision: Decision, wait: number | undefined): Problem {
+  const limits = refusing(decision)
+  const status = limits.some(({ policy }) => policy.status === 429) ? 429 : 503
+  const shown = shownLimits(decision)
+  return problem({
+    type: status === 429 ? 'quota-exceeded' : 'temporary-reduced-capacity',
+    status,
+    detail: refusalDetail({
+      policies: shown.map(({ policy, units }) => ({
+        name: policy.name,
+        quota: policy.capacity,
+        unit: policy.unit,
+        window: policy.announcedWindow * 1000,
+        cost: units
+      })),
+      retryAfter: wait,
+      never: limits.some(limit => limit.retryAfter === NEVER)
+    }),
+    violatedPolicies: shown.map(({ policy }) => policy.name)
+  })
+}

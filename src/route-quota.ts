@@ -1,0 +1,93 @@
+import type { Refuse } from './options.js'
+import { asObject, asOneOf, knownKeys, show } from './options.js'
+import { HOOKS, readCost } from './policy.js'
+import type { Cost, Hook, PolicyOptions } from './policy.js'
+
+/** A policy by name, or a whole one written in place, which registers it for all routes that can name it. */
+export type PolicyReference = string | (Omit<PolicyOptions, 'default'> & { readonly name: string })
+
+/** What a route says about its quota, in `config.quota`. */
+export type RouteQuota = false | readonly PolicyReference[] | RouteQuotaOptions
+
+export interface RouteQuotaOptions {
+  /** Replaces the default policies. */
+  readonly policies?: readonly PolicyReference[]
+  /** Adds to the default policies. */
+  readonly also?: readonly PolicyReference[]
+  /** What a request costs each policy that counts requests, or by name; wins over the policies' own `cost`. */
+  readonly cost?: Cost | Readonly<Record<string, Cost>>
+  /** Moves all policies of the route to this hook, so that it stays one decision. */
+  readonly hook?: Hook
+}
+
+/** A route's wish after it was checked, its names not yet looked up. */
+export interface RouteWish {
+  readonly none: boolean
+  readonly replaces: boolean
+  readonly references: readonly PolicyReference[]
+  readonly cost: Cost | Readonly<Record<string, Cost>> | undefined
+  readonly hook: Hook | undefined
+}
+
+const DEFAULTS: RouteWish = { none: false, replaces: false, references: [], cost: undefined, hook: undefined }
+
+/** @throws by `refuse` for anything that is no {@link RouteQuota}; `undefined` asks for the defaults. */
+export function readRouteQuota(refuse: Refuse, written: unknown): RouteWish {
+  if (written === undefined) return DEFAULTS
+  if (written === false) return { ...DEFAULTS, none: true }
+  if (Array.isArray(written))
+    return { ...DEFAULTS, replaces: true, references: readReferences(refuse, 'quota', written) }
+  if (typeof written !== 'object' || written === null) {
+    refuse(
+      `quota must be false, a list of policy names or { policies, also, cost, hook }, got ${show(written)}`
+    )
+  }
+  const options = asObject(refuse, 'quota', written)
+  knownKeys(refuse, options, ['policies', 'also', 'cost', 'hook'], HABITS)
+  const { policies, also, cost, hook } = options
+  if (policies !== undefined && also !== undefined) {
+    refuse('policies replaces the defaults and also adds to them: write one of the two')
+  }
+  const option = policies === undefined ? 'also' : 'policies'
+  return {
+    none: false,
+    replaces: policies !== undefined,
+    references: options[option] === undefined ? [] : readReferences(refuse, option, options[option]),
+    cost: cost === undefined ? undefined : readCosts(refuse, cost),
+    hook: hook === undefined ? undefined : asOneOf(refuse, 'hook', hook, HOOKS)
+  }
+}
+
+/** A single policy written where a list of them belongs. */
+const HABITS: Readonly<Record<string, string>> = {
+  policy: 'policies',
+  quota: 'policies',
+  window: 'policies',
+  max: 'policies',
+  limit: 'policies',
+  timeWindow: 'policies'
+}
+
+function readReferences(refuse: Refuse, option: string, written: unknown): readonly PolicyReference[] {
+  if (!Array.isArray(written)) return refuse(`${option} must be a list of policy names, got ${show(written)}`)
+  if (written.length === 0)
+    refuse(`${option} must name at least one policy; for no quota at all write quota: false`)
+  return written.map(reference => readReference(refuse, option, reference))
+}
+
+function readReference(refuse: Refuse, option: string, reference: unknown): PolicyReference {
+  if (typeof reference === 'string') return reference
+  const { name, ...options } = asObject(refuse, `an entry of ${option}`, reference)
+  if (typeof name !== 'string') refuse(`a policy written in place needs a name, got ${show(reference)}`)
+  if (options['default'] !== undefined)
+    refuse(`policy ${show(name)}: default belongs to the option policies of the plugin`)
+  return reference as PolicyReference
+}
+
+function readCosts(refuse: Refuse, written: unknown): Cost | Readonly<Record<string, Cost>> {
+  if (typeof written !== 'object' || written === null) return readCost(refuse, 'cost', written)
+  const costs = Object.entries(asObject(refuse, 'cost', written))
+  return Object.fromEntries(
+    costs.map(([name, cost]) => [name, readCost(refuse, `cost of ${show(name)}`, cost)])
+  )
+}

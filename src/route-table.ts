@@ -1,0 +1,125 @@
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
+import { FST_QUOTA_ROUTE } from './errors.js'
+import { refuser } from './options.js'
+import { compilePlan } from './plan.js'
+import type { Plan } from './plan.js'
+import type { Scope } from './registry.js'
+import { readRouteQuota } from './route-quota.js'
+import type { RouteWish } from './route-quota.js'
+import { report } from './routes.js'
+import type { RouteReport } from './routes.js'
+import type { Warnings } from './warnings.js'
+
+const entryOf: unique symbol = Symbol('fastify-quota.route')
+
+/** A route, and its plan once all policies are known. */
+interface Entry {
+  readonly route: string
+  readonly scope: Scope
+  readonly wish: RouteWish
+  plan: Plan | undefined
+  /** Why there is no plan: every request of the route gets this. */
+  error: Error | undefined
+}
+
+type Config = Record<typeof entryOf, Entry | undefined>
+
+/** The plans of a server's routes. Each is found through the `config` that Fastify keeps for the route alone. */
+export class RouteTable {
+  readonly #entries: Entry[] = []
+  readonly #scopeOf: (instance: FastifyInstance) => Scope
+  readonly #warnings: Warnings
+  complete = true
+
+  constructor(scopeOf: (instance: FastifyInstance) => Scope, warnings: Warnings) {
+    this.#scopeOf = scopeOf
+    this.#warnings = warnings
+  }
+
+  /**
+   * Checks a route as it is declared.
+   * @throws FST_QUOTA_ROUTE or FST_QUOTA_POLICY for what is wrong in its `config.quota`.
+   */
+  declare(instance: FastifyInstance, options: RouteOptions): void {
+    const route = `${[options.method].flat().join(', ')} ${options.url}`
+    const entry = this.#enter(instance, route, options.config?.quota)
+    this.#entries.push(entry)
+    // A copy: Fastify hands the same object to GET and HEAD, and an application may share it between routes.
+    const config: object = { ...options.config, [entryOf]: entry }
+    options.config = config
+  }
+
+  /**
+   * Compiles the plans of all declared routes, now that all policies are known.
+   * @throws FST_QUOTA_ROUTE for a policy that nobody has defined.
+   */
+  compile(): void {
+    for (const entry of this.#entries) this.#plan(entry)
+  }
+
+  /**
+   * The plan of a request's route; `undefined`: it has no quota. A route declared before the plugin was loaded, and
+   * unmatched requests, are planned at their first request.
+   * @throws FST_QUOTA_ROUTE or FST_QUOTA_POLICY at every request of such a route, if its `config.quota` is wrong.
+   */
+  planOf(request: FastifyRequest): Plan | undefined {
+    const config = request.routeOptions.config as unknown as Config
+    const entry = config[entryOf] ?? this.#late(request, config)
+    if (entry.error !== undefined) throw entry.error
+    return entry.plan
+  }
+
+  reports(): readonly RouteReport[] {
+    return this.#entries.map(({ route, plan }) => report(route, plan))
+  }
+
+  #enter(instance: FastifyInstance, route: string, quota: unknown): Entry {
+    const scope = this.#scopeOf(instance)
+    const wish = readRouteQuota(refuser(FST_QUOTA_ROUTE, `route ${route}`), quota)
+    for (const reference of wish.references) {
+      if (typeof reference === 'string') continue
+      const { name, ...options } = reference
+      scope.place(name, options)
+    }
+    return { route, scope, wish, plan: undefined, error: undefined }
+  }
+
+  #plan(entry: Entry): void {
+    entry.plan = compilePlan(
+      refuser(FST_QUOTA_ROUTE, `route ${entry.route}`),
+      entry.scope,
+      entry.route,
+      entry.wish
+    )
+    const stages = entry.plan?.stages.filter(stage => stage !== undefined) ?? []
+    if (stages.length > 1) this.#warnings.stages(entry.route, stages.map(({ hook }) => hook).join(', '))
+  }
+
+  #late(request: FastifyRequest, config: Config): Entry {
+    const entry = request.is404
+      ? this.#lateEntry(request, '404')
+      : this.#lateEntry(request, earlyRoute(request))
+    config[entryOf] = entry
+    return entry
+  }
+
+  #lateEntry(request: FastifyRequest, route: string): Entry {
+    if (!request.is404) {
+      this.complete = false
+      this.#warnings.earlyRoutes(route)
+    }
+    try {
+      const entry = this.#enter(request.server, route, request.routeOptions.config.quota)
+      this.#plan(entry)
+      if (!request.is404) this.#entries.push(entry)
+      return entry
+    } catch (error) {
+      request.log.error({ err: error }, 'fastify-quota: a route is refused, for its quota cannot be read')
+      return { route, error: error as Error } as Entry
+    }
+  }
+}
+
+function earlyRoute({ routeOptions }: FastifyRequest): string {
+  return `${[routeOptions.method].flat().join(', ')} ${routeOptions.url}`
+}

@@ -1,0 +1,182 @@
+import type { FastifyRequest } from 'fastify'
+import type { Decision } from './decision.js'
+import { FST_QUOTA_OPTION } from './errors.js'
+import type { XRateLimit } from './legacy.js'
+import { asFunction, asInteger, asObject, asOneOf, knownKeys, refuser, show } from './options.js'
+import type { Refuse } from './options.js'
+import type { PolicyOptions, ShortPolicy } from './policy.js'
+import type { Identify } from './registry.js'
+import type { Store } from './store.js'
+import { MemoryStore, memoryStore, monotonic } from './stores/memory.js'
+
+/** Options of the plugin. */
+export interface QuotaOptions {
+  /** Policies by name; a name is one policy and one counter everywhere in the server. */
+  readonly policies: Readonly<Record<string, PolicyOptions | ShortPolicy>>
+  /** What partitions can count by besides address and route: names and functions of the request, sync or async. */
+  readonly identify?: Readonly<Record<string, Identify>>
+  /** Where quota is counted; default `memoryStore()`, this process. */
+  readonly store?: Store
+  /** The fields of the draft, or none; default `'draft-11'`. */
+  readonly fields?: 'draft-11' | false
+  /** `X-RateLimit-*` for the policy closest to exhaustion, beside the draft's fields or instead; default `false`. */
+  readonly legacy?: XRateLimit | false
+  /** Bits of an IPv6 address that are one client, 1 to 128; default 64. */
+  readonly ipv6Prefix?: number
+  /** Makes the body of a refusal; `false`: Fastify's own error body; default: the draft's problem types (RFC 9457). */
+  readonly problem?: ((decision: Decision, request: FastifyRequest) => object) | false
+  /** Told of every refusal of a request; what it throws is logged, and it is not waited for. */
+  readonly onRefused?: (decision: Decision, request: FastifyRequest) => void
+  /** Milliseconds, for tests and simulation; memory store only; default: a monotonic clock on the epoch. */
+  readonly clock?: () => number
+}
+
+/** Options after they were checked. */
+export interface Settings {
+  readonly store: Store
+  readonly fields: boolean
+  readonly legacy: XRateLimit | false
+  readonly ipv6Prefix: number
+  readonly problem: NonNullable<QuotaOptions['problem']> | undefined
+  readonly onRefused: QuotaOptions['onRefused']
+  readonly wallClock: () => number
+}
+
+const OPTIONS = [
+  'policies',
+  'identify',
+  'store',
+  'fields',
+  'legacy',
+  'ipv6Prefix',
+  'problem',
+  'onRefused',
+  'clock'
+] as const satisfies readonly (keyof QuotaOptions)[]
+
+/** Options that are agreed but not built, and the value that asks for nothing. */
+const NOT_YET: Readonly<Record<string, unknown>> = {
+  select: 'all',
+  cap: undefined,
+  jitter: false,
+  partitionKey: false,
+  sdkHints: false
+}
+
+const LEGACY_NOT_YET: readonly unknown[] = ['draft-6', 'draft-7', 'llm']
+
+/** What people bring from other limiters, and the name it has here. */
+const HABITS: Readonly<Record<string, string>> = {
+  policy: 'policies',
+  quota: 'policies',
+  limit: 'policies',
+  max: 'policies',
+  limits: 'policies',
+  timeWindow: 'policies',
+  window: 'policies',
+  keyGenerator: 'identify',
+  keys: 'identify',
+  redis: 'store',
+  headers: 'fields',
+  ipv6Subnet: 'ipv6Prefix',
+  errorResponseBuilder: 'problem',
+  onExceeded: 'onRefused'
+}
+
+/** Fastify's own options of `register`. */
+const OF_REGISTER = ['prefix', 'logLevel', 'logSerializers']
+
+/**
+ * Checks all options but `policies` and `identify`, which the registry reads.
+ * @throws FST_QUOTA_OPTION naming the option, its value and what was expected.
+ */
+export function readSettings(written: unknown): Settings {
+  const refuse = refuser(FST_QUOTA_OPTION, 'fastify-quota')
+  const options = readKnown(refuse, written)
+  const { fields = 'draft-11', legacy = false, ipv6Prefix = 64, problem, onRefused, clock } = options
+  return {
+    store: readStore(refuse, options['store'], clock),
+    fields: asOneOf(refuse, 'fields', fields, ['draft-11', false]) !== false,
+    legacy: readLegacy(refuse, legacy),
+    ipv6Prefix: asInteger(refuse, 'ipv6Prefix', ipv6Prefix, 1, 128),
+    problem:
+      problem === undefined || problem === false ? problem : asFunction(refuse, 'problem', problem as never),
+    onRefused: onRefused === undefined ? undefined : asFunction(refuse, 'onRefused', onRefused as never),
+    wallClock: clock === undefined ? Date.now : (clock as () => number)
+  }
+}
+
+/**
+ * Checks the options of a further registration, which adds to the first one and changes nothing about it.
+ * @throws FST_QUOTA_OPTION for anything but `policies` and `identify`.
+ */
+export function checkFurtherSettings(written: unknown): void {
+  const refuse = refuser(FST_QUOTA_OPTION, 'fastify-quota')
+  const options = readKnown(refuse, written)
+  for (const option of Object.keys(options)) {
+    if (option === 'policies' || option === 'identify' || options[option] === undefined) continue
+    refuse(
+      `${option} belongs to the first registration; a further one has policies and identify, got ${show(options[option])}`
+    )
+  }
+}
+
+function readKnown(refuse: Refuse, written: unknown): Readonly<Record<string, unknown>> {
+  const all = asObject(refuse, 'options', written)
+  const options = Object.fromEntries(Object.entries(all).filter(([option]) => !OF_REGISTER.includes(option)))
+  for (const option of Object.keys(NOT_YET)) {
+    if (options[option] !== undefined && options[option] !== NOT_YET[option]) {
+      refuse(`${option} is not supported yet, got ${show(options[option])}`)
+    }
+    delete options[option]
+  }
+  knownKeys(refuse, options, OPTIONS, HABITS)
+  if (options['policies'] === undefined) refuse("policies is required, such as { default: '100/1m' }")
+  return options
+}
+
+function readLegacy(refuse: Refuse, value: unknown): XRateLimit | false {
+  if (value === false) return false
+  if (LEGACY_NOT_YET.includes(value)) refuse(`legacy ${show(value)} is not supported yet`)
+  if (typeof value !== 'object' || value === null) {
+    refuse(`legacy must be false or { style: 'x-ratelimit', reset: 'delta' | 'epoch' }, got ${show(value)}`)
+  }
+  const legacy = asObject(refuse, 'legacy', value)
+  knownKeys(refuse, legacy, ['style', 'reset'])
+  return {
+    style: asOneOf(refuse, 'legacy.style', legacy['style'], ['x-ratelimit'] as const),
+    reset: asOneOf(refuse, 'legacy.reset', legacy['reset'], ['delta', 'epoch'] as const)
+  }
+}
+
+const STORE_METHODS = [
+  'consume',
+  'settle',
+  'peek',
+  'reset',
+  'close'
+] as const satisfies readonly (keyof Store)[]
+
+function readStore(refuse: Refuse, value: unknown, clock: unknown): Store {
+  const store = value === undefined ? memoryStore() : (value as Store)
+  if (
+    typeof store !== 'object' ||
+    store === null ||
+    STORE_METHODS.some(name => typeof store[name] !== 'function')
+  ) {
+    refuse(`store must be memoryStore(…) or another Store, got ${show(value)}`)
+  }
+  if (clock === undefined) return store
+  asFunction(refuse, 'clock', clock as never)
+  if (!(store instanceof MemoryStore)) return refuse('clock goes with the memory store only')
+  store.useClock(checkedClock(clock as () => number))
+  return store
+}
+
+/** A clock that returns what cannot be counted with would admit everything: then time goes on by itself. */
+function checkedClock(clock: () => number): () => number {
+  return () => {
+    const now = Math.floor(clock())
+    return Number.isSafeInteger(now) && now >= 0 ? now : monotonic()
+  }
+}

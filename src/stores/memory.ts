@@ -1,0 +1,243 @@
+import { EMPTY } from '../algorithm.js'
+import type { Receipt, State, Step } from '../algorithm.js'
+import type { QuotaPolicy } from '../policy.js'
+import { FST_QUOTA_OPTION } from '../errors.js'
+import { asInteger, asObject, knownKeys, refuser, show } from '../options.js'
+import type { Answer, Charge, ServiceLimit, Settlement, Store } from '../store.js'
+import { warnFull } from '../warnings.js'
+
+export interface MemoryStoreOptions {
+  /** Partitions held at most, 1 or more; default 100 000. When full, one is forgotten for each new one. */
+  readonly maxPartitions?: number
+}
+
+/** Milliseconds since the epoch that no clock step disturbs. */
+export const monotonic = (): number => Math.floor(performance.timeOrigin + performance.now())
+
+/**
+ * Counts in this process. Answers at once.
+ * @throws FST_QUOTA_OPTION for a wrong option.
+ */
+export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+  const refuse = refuser(FST_QUOTA_OPTION, 'memoryStore')
+  const { maxPartitions = 100_000, ...rest } = asObject(refuse, 'options', options)
+  if (rest['maxBytes'] !== undefined) refuse(`maxBytes is not supported yet, got ${show(rest['maxBytes'])}`)
+  knownKeys(refuse, rest, ['maxPartitions'], {
+    max: 'maxPartitions',
+    size: 'maxPartitions',
+    cache: 'maxPartitions'
+  })
+  return new MemoryStore(asInteger(refuse, 'maxPartitions', maxPartitions, 1, 2 ** 24 - 1))
+}
+
+/** What one partition has spent: a state for each policy that counts it. */
+interface Partition {
+  readonly key: string
+  /** By the policy's slot. */
+  readonly states: State[]
+  /** When the last of its states says nothing any more. */
+  end: number
+  /** The last call that touched it. */
+  call: number
+}
+
+const SWEEP_EVERY = 1000
+const SWEEP_AT_ONCE = 4096
+const EVICTION_SAMPLE = 16
+
+/** A {@link Store} in memory: one record for each partition, expired lazily and by a sweep in small steps. */
+export class MemoryStore implements Store {
+  readonly #maxPartitions: number
+  readonly #partitions = new Map<string, Partition>()
+  readonly #slots = new Map<string, number>()
+  readonly #sweeper: NodeJS.Timeout
+  #clock = monotonic
+  #hand: Iterator<Partition> = this.#partitions.values()
+  #call = 0
+  #full = false
+
+  /** Use {@link memoryStore}, which checks its options. */
+  constructor(maxPartitions: number) {
+    this.#maxPartitions = maxPartitions
+    // Made here, never by a request: a timer keeps alive the async context it was made in.
+    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_EVERY).unref()
+  }
+
+  /** Partitions held, expired ones that were not swept yet included. */
+  get size(): number {
+    return this.#partitions.size
+  }
+
+  /** Counts by another clock from now on: milliseconds, integers of 0 or more. */
+  useClock(clock: () => number): void {
+    this.#clock = clock
+  }
+
+  consume(charges: readonly Charge[]): Answer {
+    const now = this.#clock()
+    const partitions = this.#open(charges)
+    const steps = charges.map(({ policy, units }, i) => this.#step(partitions[i]!, policy, now, units))
+    const refused = charges.some(({ policy }, i) => !policy.shadow && !steps[i]!.allowed)
+    const limits: ServiceLimit[] = []
+    for (let i = 0; i < charges.length; i++) {
+      const { policy, units } = charges[i]!
+      // What has room itself is answered as it stands without the charge.
+      const step = refused && steps[i]!.allowed ? this.#step(partitions[i]!, policy, now, 0) : steps[i]!
+      // A refusal is written too: time alone may have changed the state, above all when it went back.
+      this.#write(partitions[i]!, policy, now, step.state, step.ttl)
+      const charged = !refused && step.allowed && units > 0
+      limits.push(serviceLimit(policy, step, units, charged ? [{ at: now, units }] : NO_CHARGES))
+    }
+    return { limits, source: 'memory' }
+  }
+
+  settle(settlements: readonly Settlement[]): Answer {
+    const now = this.#clock()
+    const partitions = this.#open(settlements)
+    const limits = settlements.map(({ policy, charges, actual }, i) => {
+      const partition = partitions[i]!
+      const state = settled(this.#state(partition, policy), policy, now, charges, actual)
+      const step = policy.algorithm.step(state, policy.params, now, 0)
+      this.#write(partition, policy, now, step.state, step.ttl)
+      return serviceLimit(policy, step, 0, NO_CHARGES)
+    })
+    return { limits, source: 'memory' }
+  }
+
+  peek(charges: readonly Omit<Charge, 'units'>[]): Answer {
+    const now = this.#clock()
+    const limits = charges.map(({ partition, policy }) => {
+      const known = this.#partitions.get(partition)
+      const state = known === undefined ? EMPTY : this.#state(known, policy)
+      return serviceLimit(policy, policy.algorithm.step(state, policy.params, now, 0), 0, NO_CHARGES)
+    })
+    return { limits, source: 'memory' }
+  }
+
+  reset(charges: readonly Omit<Charge, 'units'>[]): void {
+    for (const { partition, policy } of charges) {
+      const known = this.#partitions.get(partition)
+      if (known !== undefined) known.states[this.#slot(policy)] = EMPTY
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#sweeper) // what is counted stays: another app may use this store
+  }
+
+  /** The records of the partitions of one call. A new one is held from its first write on. */
+  #open(charges: readonly { readonly partition: string }[]): readonly Partition[] {
+    const call = ++this.#call
+    let last: Partition | undefined
+    return charges.map(({ partition }) => {
+      if (last?.key !== partition) last = this.#find(partition, call)
+      return last
+    })
+  }
+
+  #find(key: string, call: number): Partition {
+    const known = this.#partitions.get(key)
+    if (known === undefined) return this.#hold(key, call)
+    known.call = call
+    return known
+  }
+
+  #hold(key: string, call: number): Partition {
+    if (this.#partitions.size >= this.#maxPartitions) this.#evict(call)
+    const partition: Partition = { key, states: [], end: 0, call }
+    this.#partitions.set(key, partition)
+    return partition
+  }
+
+  #slot(policy: QuotaPolicy): number {
+    const known = this.#slots.get(policy.field)
+    if (known !== undefined) return known
+    const slot = this.#slots.size
+    this.#slots.set(policy.field, slot)
+    return slot
+  }
+
+  #state(partition: Partition, policy: QuotaPolicy): State {
+    return partition.states[this.#slot(policy)] ?? EMPTY
+  }
+
+  #step(partition: Partition, policy: QuotaPolicy, now: number, units: number): Step {
+    return policy.algorithm.step(this.#state(partition, policy), policy.params, now, units)
+  }
+
+  #write(partition: Partition, policy: QuotaPolicy, now: number, state: State, ttl: number): void {
+    const slot = this.#slot(policy)
+    while (partition.states.length < slot) partition.states.push(EMPTY)
+    partition.states[slot] = state
+    partition.end = Math.max(partition.end, now + ttl)
+  }
+
+  /** Makes room for one: what has expired, else of a few the one that would expire first. */
+  #evict(call: number): void {
+    const now = this.#clock()
+    let victim: Partition | undefined
+    for (let seen = 0; seen < EVICTION_SAMPLE; seen++) {
+      const partition = this.#advance()
+      if (partition === undefined || partition.call === call) continue
+      if (victim === undefined || partition.end < victim.end) victim = partition
+      if (partition.end <= now) break
+    }
+    if (victim === undefined) return
+    this.#partitions.delete(victim.key)
+    if (victim.end <= now || this.#full) return
+    this.#full = true
+    warnFull(this.#maxPartitions)
+  }
+
+  /** Drops what has expired among a quarter of the partitions, a few thousand in one go. */
+  #sweep(budget: number = Math.max(SWEEP_AT_ONCE, this.#partitions.size / 4)): void {
+    const now = this.#clock()
+    for (let seen = 0; seen < SWEEP_AT_ONCE; seen++) {
+      const partition = this.#advance()
+      if (partition === undefined) return
+      if (partition.end <= now) this.#partitions.delete(partition.key)
+    }
+    if (budget > SWEEP_AT_ONCE) setImmediate(() => this.#sweep(budget - SWEEP_AT_ONCE)).unref()
+  }
+
+  /** The next partition in the order they were made, round and round; `undefined` once a round and when there is none. */
+  #advance(): Partition | undefined {
+    const { value, done } = this.#hand.next()
+    if (done !== true) return value
+    this.#hand = this.#partitions.values()
+    return undefined
+  }
+}
+
+const NO_CHARGES: readonly Receipt[] = Object.freeze([])
+
+function serviceLimit(
+  policy: QuotaPolicy,
+  step: Step,
+  units: number,
+  charges: readonly Receipt[]
+): ServiceLimit {
+  const { allowed, remaining, effectiveWindow, retryAfter, delay } = step
+  return { policy, units, allowed, remaining, effectiveWindow, retryAfter, delay, charges }
+}
+
+/** A surplus is taken back from the latest receipt first, at most its units; a shortfall is charged at once. */
+function settled(
+  state: State,
+  policy: QuotaPolicy,
+  now: number,
+  charges: readonly Receipt[],
+  actual: number
+): State {
+  const { algorithm, params } = policy
+  let next = state
+  let surplus = charges.reduce((sum, charge) => sum + charge.units, 0) - actual
+  if (surplus < 0) return algorithm.settle(next, params, now, { at: now, units: 0 }, -surplus)
+  for (let i = charges.length - 1; i >= 0 && surplus > 0; i--) {
+    const charge = charges[i]!
+    const back = Math.min(surplus, charge.units)
+    next = algorithm.settle(next, params, now, charge, charge.units - back)
+    surplus -= back
+  }
+  return next
+}

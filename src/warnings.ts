@@ -1,0 +1,77 @@
+import processWarning from 'process-warning'
+import type { WarningItem } from 'process-warning'
+
+const warning = (code: string, message: string): WarningItem =>
+  processWarning.createWarning({ name: 'FastifyQuotaWarning', code, message })
+
+export interface Warnings {
+  readonly earlyRoutes: WarningItem
+  readonly stages: WarningItem
+  readonly untrustedForwarding: WarningItem
+  readonly chosenAddress: WarningItem
+  readonly noAddress: WarningItem
+  readonly lateIdentity: WarningItem
+}
+
+/**
+ * Advice that has to be heard although an app may have no logger: process warnings, each once for an app. They are made
+ * per registration, so that a second app in the process gets its own.
+ */
+export function createWarnings(): Warnings {
+  return {
+    earlyRoutes: warning(
+      'FST_QUOTA_EARLY_ROUTES',
+      'routes were declared before fastify-quota was loaded (%s); they are limited, but their config.quota is only ' +
+        'checked at their first request: write `await app.register(quota, …)` before the first route'
+    ),
+    stages: warning(
+      'FST_QUOTA_STAGES',
+      '%s is decided in several stages (%s): each is a decision of its own; give the route a `hook` to decide once'
+    ),
+    untrustedForwarding: warning(
+      'FST_QUOTA_FORWARDED',
+      'forwarded headers arrive untrusted: a request had %s, but request.ip is the address of its connection, so all ' +
+        "clients behind that proxy count as one; set trustProxy to the proxy's addresses, such as '10.0.0.0/8'"
+    ),
+    chosenAddress: warning(
+      'FST_QUOTA_SPOOFABLE',
+      'the client may have chosen its address: request.ip is the leftmost entry of a forwarded chain of several; set ' +
+        "trustProxy to the proxies' addresses, such as '10.0.0.0/8', instead of trusting everybody"
+    ),
+    noAddress: warning(
+      'FST_QUOTA_NO_ADDRESS',
+      'a request had no client address (a Unix socket has none); all such requests share one partition'
+    ),
+    lateIdentity: warning(
+      'FST_QUOTA_LATE_IDENTITY',
+      'the identity "%s" was empty when quota was decided and known later in the same request; give the policies that ' +
+        "count by it a later `hook`, such as 'preHandler', or authenticate in onRequest"
+    )
+  }
+}
+
+/** The fields know whole seconds only. */
+export function warnSubSecond(policy: string, window: number): void {
+  warning(
+    'FST_QUOTA_SUB_SECOND',
+    `policy "${policy}": its window of ${window} ms is announced as ${Math.ceil(window / 1000)} s, since the fields know ` +
+      'whole seconds only; clients that pace themselves run slower than they may'
+  )()
+}
+
+/** A bucket announces its capacity and the whole seconds that takes to refill. */
+export function warnSmallBurst(policy: string, burst: number): void {
+  warning(
+    'FST_QUOTA_SMALL_BURST',
+    `policy "${policy}": a burst of ${burst} refills in less than a second, so the fields show less than its rate`
+  )()
+}
+
+/** A full memory store forgets the partition that would be forgotten soonest anyway. */
+export function warnFull(maxPartitions: number): void {
+  warning(
+    'FST_QUOTA_MEMORY_FULL',
+    `the memory store holds ${maxPartitions} partitions and forgets one for each new one: raise maxPartitions, or count ` +
+      'by something that clients cannot invent'
+  )()
+}
