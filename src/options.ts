@@ -1,4 +1,4 @@
-import { closest, distance } from 'fastest-levenshtein'
+import { distance } from 'fastest-levenshtein'
 
 /** Throws the error of one place in the configuration; the message says what is wrong there. */
 export type Refuse = (message: string) => never
@@ -15,26 +15,42 @@ export const LARGEST_INTEGER = 999_999_999_999_999
 
 /** A value as an error message shows it: short, on one line, its type visible. */
 export function show(value: unknown): string {
-  if (typeof value === 'function') return 'a function'
-  if (typeof value === 'bigint') return `${value}n`
-  if (typeof value === 'number' || typeof value === 'symbol') return String(value)
-  const text = json(value)
+  const text = describe(value)
   return text.length > 60 ? `${text.slice(0, 57)}...` : text
 }
 
-function json(value: unknown): string {
+function describe(value: unknown): string {
+  if (typeof value === 'function') return 'a function'
+  if (typeof value === 'bigint') return `${value}n`
+  if (typeof value === 'number' || typeof value === 'symbol') return String(value)
   try {
+    if (isObject(value) && !isPlain(value)) return instance(value)
     return JSON.stringify(value) ?? String(value)
   } catch {
-    return 'an object' // circular, or with a bigint inside
+    return 'an object' // circular, with a bigint inside, or without a constructor
   }
 }
 
+/** Never what is in it: a client of a database has its password there. */
+function instance(value: object): string {
+  const { name } = value.constructor
+  return name === 'Object' ? 'an object that inherits from another one' : `an instance of ${name}`
+}
+
+const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Whether it inherits nothing but what every object does, in this realm or another one. */
+function isPlain(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value) as object | null
+  return prototype === null || Object.hasOwn(prototype, 'isPrototypeOf')
+}
+
+/** A copy, which inherits nothing, so that options are what was written and nothing that is true of every object. */
 export function asObject(refuse: Refuse, option: string, value: unknown): Readonly<Record<string, unknown>> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    return value as Readonly<Record<string, unknown>>
-  }
-  return refuse(`${option} must be an object, got ${show(value)}`)
+  if (!isObject(value)) return refuse(`${option} must be an object, got ${show(value)}`)
+  if (!isPlain(value)) return refuse(`${option} must be a plain object, got ${show(value)}`)
+  return Object.assign(Object.create(null) as Record<string, unknown>, value)
 }
 
 export function asInteger(
@@ -72,7 +88,12 @@ export function asOneOf<T extends string | number | boolean>(
     .map(show)
     .join(', ')
     .replace(/, ([^,]+)$/, ' or $1')
-  return refuse(`${option} must be ${expected}, got ${show(value)}${suggestion(value, values.map(String))}`)
+  return refuse(
+    `${option} must be ${expected}, got ${show(value)}${suggestion(
+      value,
+      values.filter(word => typeof word === 'string')
+    )}`
+  )
 }
 
 const DURATION = /^(\d{1,9})(ms|s|m|h|d)$/
@@ -97,7 +118,7 @@ function parseDuration(value: unknown): number | undefined {
 
 /**
  * Refuses keys that are not in `known`, with a suggestion for a near miss. `habits` are keys that people bring from other
- * limiters, with what they are called here.
+ * limiters, each with its name here and perhaps a remark after that.
  */
 export function knownKeys(
   refuse: Refuse,
@@ -107,16 +128,20 @@ export function knownKeys(
 ): void {
   for (const key of Object.keys(options)) {
     if (known.includes(key)) continue
-    const hint = Object.hasOwn(habits, key) ? `; did you mean "${habits[key]}"?` : suggestion(key, known)
+    const habit = Object.hasOwn(habits, key) ? habits[key]!.replace(/^\w+/, '"$&"') : undefined
+    const hint = habit === undefined ? suggestion(key, known) : `; did you mean ${habit}?`
     refuse(
-      `unknown option "${key}" with the value ${show(options[key])}${hint || `; expected ${known.join(', ')}`}`
+      `unknown option ${show(key)} with the value ${show(options[key])}${hint || `; expected ${known.join(', ')}`}`
     )
   }
 }
 
 /** `; did you mean "quota"?`, or nothing when no word is near. */
 export function suggestion(value: unknown, words: readonly string[]): string {
-  if (typeof value !== 'string' || words.length === 0) return ''
-  const word = closest(value.toLowerCase(), words)
-  return distance(value.toLowerCase(), word.toLowerCase()) <= 2 ? `; did you mean "${word}"?` : ''
+  if (typeof value !== 'string') return ''
+  const [nearest] = words
+    .map(word => ({ word, edits: distance(value.toLowerCase(), word.toLowerCase()) }))
+    .filter(({ word, edits }) => edits <= 2 && edits < word.length)
+    .sort((a, b) => a.edits - b.edits)
+  return nearest === undefined ? '' : `; did you mean "${nearest.word}"?`
 }

@@ -43,7 +43,7 @@ export function compilePlan(refuse: Refuse, scope: Scope, route: string, wish: R
   )
   const policies = wish.replaces ? named : [...scope.defaults(), ...named]
   refuseTwins(refuse, policies)
-  if (policies.length === 0) return undefined
+  if (policies.length === 0) return refuseIdle(refuse, wish)
   const shares = withCosts(refuse, policies, wish.cost)
   return {
     route,
@@ -67,6 +67,15 @@ export function policyField(policies: readonly QuotaPolicy[]): string {
   )
 }
 
+/** A route with no policies, default or named, has nothing for other options to apply to. */
+function refuseIdle(refuse: Refuse, { cost, hook }: RouteWish): undefined {
+  if (cost === undefined && hook === undefined) return
+  const [option, value] = cost === undefined ? ['hook', hook] : ['cost', cost]
+  refuse(
+    `${option} applies to no policy: no policy is a default here and the route names none, got ${show(value)}`
+  )
+}
+
 function refuseTwins(refuse: Refuse, policies: readonly QuotaPolicy[]): void {
   const twin = policies.find((policy, i) => policies.indexOf(policy) !== i)
   if (twin !== undefined) refuse(`policy ${show(twin.name)} is named twice or is a default already`)
@@ -87,7 +96,9 @@ function withCosts(
     }))
   }
   if (policies.every(policy => policy.unit !== 'requests')) {
-    refuse('cost is for policies that count requests, and this route has none: write { [policy]: cost }')
+    refuse(
+      `cost is for policies that count requests, and this route has none: write { [policy]: cost }, got ${show(cost)}`
+    )
   }
   return policies.map(policy => ({ policy, cost: policy.unit === 'requests' ? cost : policy.cost }))
 }

@@ -99,7 +99,7 @@ export interface QuotaPolicy {
   readonly advertise: boolean
   readonly status: 429 | 503
   readonly onStoreFailure: 'open' | 'closed' | 'local' | undefined
-  /** What the operator wrote, to tell whether a second definition of the name is the same. */
+  /** A copy of what the operator wrote, to tell whether a second definition of the name is the same. */
   readonly written: unknown
 }
 
@@ -133,13 +133,13 @@ const HABITS: Readonly<Record<string, string>> = {
   points: 'quota',
   rate: 'quota',
   tokens: 'quota',
-  timeWindow: 'window',
-  windowMs: 'window',
-  duration: 'window',
-  interval: 'window',
-  period: 'window',
-  per: 'window',
-  ttl: 'window',
+  timeWindow: "window, in seconds or text like '1m'",
+  windowMs: "window, in seconds or text like '1m'",
+  duration: "window, in seconds or text like '1m'",
+  interval: "window, in seconds or text like '1m'",
+  period: "window, in seconds or text like '1m'",
+  per: "window, in seconds or text like '1m'",
+  ttl: "window, in seconds or text like '1m'",
   key: 'partition',
   keyGenerator: 'partition',
   keyGen: 'partition',
@@ -173,49 +173,66 @@ const NOT_YET = {
 export function compilePolicy(name: string, written: unknown, identities: readonly string[]): QuotaPolicy {
   const refuse = refuser(FST_QUOTA_POLICY, `policy ${show(name)}`)
   if (!NAME.test(name)) {
-    refuse(`a name must start with a letter, then have up to 63 of A-Z a-z 0-9 . _ -`)
+    const [stranger] = /^[^A-Za-z]|[^\w.-]/u.exec(name) ?? []
+    const found = stranger === undefined ? `${name.length} characters` : show(stranger)
+    refuse(`a name must start with a letter, then have up to 63 of A-Z a-z 0-9 . _ -, got ${found}`)
   }
   const options = readOptions(refuse, written)
-  const algorithm = readAlgorithm(refuse, options['algorithm'] ?? 'sliding-window')
+  const {
+    algorithm: algorithmName = 'sliding-window',
+    unit = 'requests',
+    cost = 1,
+    partition = 'ip',
+    hook = 'preParsing',
+    default: isDefault = true,
+    exempt,
+    mode = 'enforce',
+    advertise = true,
+    onStoreFailure,
+    status = 429
+  } = options
+  const algorithm = readAlgorithm(refuse, algorithmName)
   const terms = readTerms(refuse, options, algorithm.name)
   const { quota, window } = terms
-  const capacity = algorithm.name === 'token-bucket' ? terms.burst : quota
+  const capacity = algorithm.name === 'token-bucket' && quota > 0 ? terms.burst : quota
   const params = exactParams(refuse, algorithm, terms)
-  const mode = asOneOf(refuse, 'mode', options['mode'] ?? 'enforce', ['enforce', 'shadow'])
   return {
     name,
     quota,
     window,
-    unit: readUnit(refuse, options['unit'] ?? 'requests'),
+    unit: readUnit(refuse, unit),
     algorithm,
     params,
     field: `${name}/${algorithm.name}/${window}`,
     capacity,
-    announcedWindow: announce(refuse, name, algorithm.name, terms),
+    announcedWindow: announce(name, algorithm.name, terms),
     prefix: limitPrefix(name),
-    cost: readCost(refuse, 'cost', options['cost'] ?? 1),
-    rule: readPartition(refuse, options['partition'] ?? 'ip', identities),
-    hook: asOneOf(refuse, 'hook', options['hook'] ?? 'preParsing', HOOKS),
-    default: asBoolean(refuse, 'default', options['default'] ?? true),
-    exempt:
-      options['exempt'] === undefined ? undefined : asFunction(refuse, 'exempt', options['exempt'] as never),
-    shadow: mode === 'shadow',
-    advertise: asBoolean(refuse, 'advertise', options['advertise'] ?? true),
-    status: asOneOf(refuse, 'status', options['status'] ?? 429, [429, 503]),
-    onStoreFailure: readFailureMode(refuse, options['onStoreFailure']),
-    written
+    cost: readCost(refuse, 'cost', cost),
+    rule: readPartition(refuse, partition, identities),
+    hook: asOneOf(refuse, 'hook', hook, HOOKS),
+    default: asBoolean(refuse, 'default', isDefault),
+    exempt: exempt === undefined ? undefined : asFunction(refuse, 'exempt', exempt as never),
+    shadow: asOneOf(refuse, 'mode', mode, ['enforce', 'shadow']) === 'shadow',
+    advertise: asBoolean(refuse, 'advertise', advertise),
+    status: asOneOf(refuse, 'status', status, [429, 503]),
+    onStoreFailure: readFailureMode(refuse, onStoreFailure),
+    written: options
   }
 }
 
-/** Whether a second definition of a name says the same as the first. */
+/**
+ * Whether a second definition of a name says the same as the first.
+ * @throws FST_QUOTA_POLICY if it is no policy at all.
+ */
 export function sameDefinition(policy: QuotaPolicy, written: unknown): boolean {
-  return isDeepStrictEqual(policy.written, written)
+  const refuse = refuser(FST_QUOTA_POLICY, `policy ${show(policy.name)}`)
+  return isDeepStrictEqual(policy.written, readOptions(refuse, written))
 }
 
 /** @throws by `refuse` unless it is an integer of 0 or more, or a function. */
 export function readCost(refuse: Refuse, option: string, value: unknown): Cost {
   if (typeof value === 'function') return value as Cost
-  if (typeof value === 'number' && isUnits(value)) return value
+  if (isUnits(value)) return value + 0
   return refuse(
     `${option} must be an integer from 0 to ${LARGEST_INTEGER} or a function of the request, got ${show(value)}`
   )
@@ -230,7 +247,7 @@ function readOptions(refuse: Refuse, written: unknown): Readonly<Record<string, 
   if (typeof written === 'string') {
     const [, quota, window] = SHORT.exec(written) ?? []
     if (quota === undefined) refuse(`a short policy is written like '100/1m', got ${show(written)}`)
-    return { quota: Number(quota), window }
+    return Object.assign(Object.create(null) as Record<string, unknown>, { quota: Number(quota), window })
   }
   const options = asObject(refuse, 'a policy', written)
   for (const option of NOT_YET.options) {
@@ -249,17 +266,18 @@ function readTerms(refuse: Refuse, options: Readonly<Record<string, unknown>>, a
   only(refuse, options, 'precision', algorithm, 'sliding-window')
   only(refuse, options, 'align', algorithm, 'fixed-window')
   only(refuse, options, 'burst', algorithm, 'token-bucket')
+  const { precision = 10, align = false } = options
   if (options['quota'] === undefined) refuse('quota is required: an integer of 0 or more')
   if (options['window'] === undefined) refuse("window is required: seconds or a duration like '10s'")
   if (typeof options['quota'] === 'function')
     refuse('quota as a function of the request is not supported yet')
-  if (options['precision'] === 'exact') refuse("precision 'exact' is not supported yet")
+  if (precision === 'exact') refuse("precision 'exact' is not supported yet")
   const quota = asInteger(refuse, 'quota', options['quota'], 0, LARGEST_INTEGER)
   return {
     quota,
     window: asDuration(refuse, 'window', options['window']),
-    precision: asInteger(refuse, 'precision', options['precision'] ?? 10, 1, 1000),
-    align: asBoolean(refuse, 'align', options['align'] ?? false),
+    precision: asInteger(refuse, 'precision', precision, 1, 1000),
+    align: asBoolean(refuse, 'align', align),
     burst:
       options['burst'] === undefined
         ? quota
@@ -283,8 +301,7 @@ function exactParams(refuse: Refuse, algorithm: Algorithm, terms: Terms): Params
   try {
     return algorithm.params(terms)
   } catch (error) {
-    if (error instanceof TermsError)
-      return refuse(`quota and window cannot be counted exactly: ${error.message}`)
+    if (error instanceof TermsError) return refuse(`it cannot be counted exactly: ${error.message}`)
     throw error
   }
 }
@@ -293,7 +310,7 @@ function exactParams(refuse: Refuse, algorithm: Algorithm, terms: Terms): Params
  * The window the fields announce, in whole seconds: rounded up, so that the announced rate may be too low but never too
  * high. A bucket announces its capacity and the time that capacity takes to refill.
  */
-function announce(refuse: Refuse, name: string, algorithm: string, { quota, window, burst }: Terms): number {
+function announce(name: string, algorithm: string, { quota, window, burst }: Terms): number {
   if (algorithm !== 'token-bucket' || quota === 0) {
     if (window % 1000 !== 0) warnSubSecond(name, window)
     return Math.ceil(window / 1000)
@@ -301,10 +318,7 @@ function announce(refuse: Refuse, name: string, algorithm: string, { quota, wind
   const [parts, drain] =
     window % 1000 === 0 ? [burst * (window / 1000), quota] : [burst * window, quota * 1000]
   if (parts < drain) warnSmallBurst(name, burst)
-  const seconds = Math.ceil(parts / drain)
-  if (seconds > LARGEST_INTEGER)
-    refuse(`burst ${burst} takes ${seconds} s to refill, more than the fields can say`)
-  return seconds
+  return Math.ceil(parts / drain)
 }
 
 function readFailureMode(refuse: Refuse, value: unknown): QuotaPolicy['onStoreFailure'] {

@@ -18,13 +18,14 @@ export class Registry {
 
   /** @throws FST_QUOTA_OPTION for a wrong name, or one that is taken by another function. */
   addIdentities(written: unknown): void {
-    const refuse = refuser(FST_QUOTA_OPTION, 'identify')
+    const refuse = refuser(FST_QUOTA_OPTION, 'fastify-quota')
     for (const [name, value] of Object.entries(asObject(refuse, 'identify', written))) {
       checkIdentityName(name)
-      const identify = asFunction(refuse, name, value as Identify)
+      const identify = asFunction(refuse, `identify.${name}`, value as Identify)
       const known = this.identities.indexOf(name)
-      if (known >= 0 && this.identify[known] !== identify)
-        refuse(`${show(name)} is taken by another function`)
+      if (known >= 0 && this.identify[known] !== identify) {
+        refuse(`identify.${name} is taken by another function, and a name is one identity everywhere`)
+      }
       if (known >= 0) continue
       this.identities.push(name)
       this.identify.push(identify)
@@ -52,18 +53,19 @@ export class Registry {
 /** The policies that routes of one registration can name: its own and those of the registrations around it. */
 export class Scope {
   readonly registry: Registry
-  readonly #parent: Scope | undefined
+  readonly #around: () => Scope | undefined
   readonly #policies = new Map<string, QuotaPolicy>()
   readonly #defaults = new Set<QuotaPolicy>()
 
-  constructor(registry: Registry, parent?: Scope) {
+  /** @param around finds the scope around this one; asked each time, for that one may be registered later. */
+  constructor(registry: Registry, around: () => Scope | undefined = () => undefined) {
     this.registry = registry
-    this.#parent = parent
+    this.#around = around
   }
 
   /** Adds the `policies` of a registration. */
   add(written: unknown): void {
-    const refuse = refuser(FST_QUOTA_OPTION, 'policies')
+    const refuse = refuser(FST_QUOTA_OPTION, 'fastify-quota')
     const policies = Object.entries(asObject(refuse, 'policies', written))
     if (policies.length === 0) refuse('policies must name at least one policy, got {}')
     for (const [name, options] of policies) {
@@ -81,19 +83,32 @@ export class Scope {
 
   /** The policies of routes that name none, those of outer registrations first. */
   defaults(): readonly QuotaPolicy[] {
-    return [...new Set([...(this.#parent?.defaults() ?? []), ...this.#defaults])]
+    return [...new Set([...(this.#around()?.defaults() ?? []), ...this.#defaults])]
   }
 
   /** @throws by `refuse` for a name that is not known here. */
   find(refuse: Refuse, name: string): QuotaPolicy {
-    return this.#lookUp(name) ?? refuse(`no policy is named ${show(name)}${suggestion(name, this.#names())}`)
+    const policy = this.#lookUp(name)
+    if (policy !== undefined) return policy
+    if (this.registry.policies.has(name)) {
+      refuse(`policy ${show(name)} is defined elsewhere: define it in a registration around this route`)
+    }
+    const names = this.#names()
+    return refuse(`no policy is named ${show(name)}${suggestion(name, names) || `; expected ${few(names)}`}`)
   }
 
   #lookUp(name: string): QuotaPolicy | undefined {
-    return this.#policies.get(name) ?? (this.#parent === undefined ? undefined : this.#parent.#lookUp(name))
+    const around = this.#around()
+    return this.#policies.get(name) ?? (around === undefined ? undefined : around.#lookUp(name))
   }
 
   #names(): readonly string[] {
-    return [...this.#policies.keys(), ...(this.#parent === undefined ? [] : this.#parent.#names())]
+    const around = this.#around()
+    return [...this.#policies.keys(), ...(around === undefined ? [] : around.#names())]
   }
+}
+
+function few(names: readonly string[]): string {
+  const shown = names.slice(0, 5).map(show).join(', ')
+  return names.length > 5 ? `${shown}, …` : shown
 }

@@ -46,7 +46,7 @@ export function readRouteQuota(refuse: Refuse, written: unknown): RouteWish {
   knownKeys(refuse, options, ['policies', 'also', 'cost', 'hook'], HABITS)
   const { policies, also, cost, hook } = options
   if (policies !== undefined && also !== undefined) {
-    refuse('policies replaces the defaults and also adds to them: write one of the two')
+    refuse('policies replaces the defaults and also adds to them: expected one of the two, got both')
   }
   const option = policies === undefined ? 'also' : 'policies'
   return {
@@ -71,21 +71,29 @@ const HABITS: Readonly<Record<string, string>> = {
 function readReferences(refuse: Refuse, option: string, written: unknown): readonly PolicyReference[] {
   if (!Array.isArray(written)) return refuse(`${option} must be a list of policy names, got ${show(written)}`)
   if (written.length === 0)
-    refuse(`${option} must name at least one policy; for no quota at all write quota: false`)
+    refuse(`${option} must name at least one policy, got []; for no quota at all write quota: false`)
   return written.map(reference => readReference(refuse, option, reference))
 }
 
 function readReference(refuse: Refuse, option: string, reference: unknown): PolicyReference {
   if (typeof reference === 'string') return reference
-  const { name, ...options } = asObject(refuse, `an entry of ${option}`, reference)
+  if (typeof reference !== 'object' || reference === null) {
+    refuse(
+      `${option} takes names of policies and policies { name, quota, window, … }, got ${show(reference)}`
+    )
+  }
+  const policy = asObject(refuse, `a policy in ${option}`, reference)
+  const { name } = policy
   if (typeof name !== 'string') refuse(`a policy written in place needs a name, got ${show(reference)}`)
-  if (options['default'] !== undefined)
-    refuse(`policy ${show(name)}: default belongs to the option policies of the plugin`)
-  return reference as PolicyReference
+  if (policy['default'] !== undefined) {
+    refuse(`policy ${show(name)}: default belongs in the plugin's policies, got ${show(policy['default'])}`)
+  }
+  return policy as unknown as PolicyReference
 }
 
 function readCosts(refuse: Refuse, written: unknown): Cost | Readonly<Record<string, Cost>> {
-  if (typeof written !== 'object' || written === null) return readCost(refuse, 'cost', written)
+  if (typeof written !== 'object' || written === null || Array.isArray(written))
+    return readCost(refuse, 'cost', written)
   const costs = Object.entries(asObject(refuse, 'cost', written))
   return Object.fromEntries(
     costs.map(([name, cost]) => [name, readCost(refuse, `cost of ${show(name)}`, cost)])

@@ -69,11 +69,12 @@ const LEGACY_NOT_YET: readonly unknown[] = ['draft-6', 'draft-7', 'llm']
 const HABITS: Readonly<Record<string, string>> = {
   policy: 'policies',
   quota: 'policies',
-  limit: 'policies',
-  max: 'policies',
+  limit: "policies, such as { default: '100/1m' }",
+  max: "policies, such as { default: '100/1m' }",
   limits: 'policies',
-  timeWindow: 'policies',
-  window: 'policies',
+  timeWindow: "policies, such as { default: '100/1m' }",
+  windowMs: "policies, such as { default: '100/1m' }",
+  window: "policies, such as { default: '100/1m' }",
   keyGenerator: 'identify',
   keys: 'identify',
   redis: 'store',
@@ -94,15 +95,16 @@ export function readSettings(written: unknown): Settings {
   const refuse = refuser(FST_QUOTA_OPTION, 'fastify-quota')
   const options = readKnown(refuse, written)
   const { fields = 'draft-11', legacy = false, ipv6Prefix = 64, problem, onRefused, clock } = options
+  const wallClock =
+    clock === undefined ? undefined : checkedClock(asFunction(refuse, 'clock', clock as never))
   return {
-    store: readStore(refuse, options['store'], clock),
+    store: readStore(refuse, options['store'], wallClock),
     fields: asOneOf(refuse, 'fields', fields, ['draft-11', false]) !== false,
     legacy: readLegacy(refuse, legacy),
     ipv6Prefix: asInteger(refuse, 'ipv6Prefix', ipv6Prefix, 1, 128),
-    problem:
-      problem === undefined || problem === false ? problem : asFunction(refuse, 'problem', problem as never),
+    problem: readProblem(refuse, problem),
     onRefused: onRefused === undefined ? undefined : asFunction(refuse, 'onRefused', onRefused as never),
-    wallClock: clock === undefined ? Date.now : (clock as () => number)
+    wallClock: wallClock ?? Date.now
   }
 }
 
@@ -122,8 +124,8 @@ export function checkFurtherSettings(written: unknown): void {
 }
 
 function readKnown(refuse: Refuse, written: unknown): Readonly<Record<string, unknown>> {
-  const all = asObject(refuse, 'options', written)
-  const options = Object.fromEntries(Object.entries(all).filter(([option]) => !OF_REGISTER.includes(option)))
+  const options: Record<string, unknown> = asObject(refuse, 'options', written)
+  for (const option of OF_REGISTER) delete options[option]
   for (const option of Object.keys(NOT_YET)) {
     if (options[option] !== undefined && options[option] !== NOT_YET[option]) {
       refuse(`${option} is not supported yet, got ${show(options[option])}`)
@@ -149,6 +151,12 @@ function readLegacy(refuse: Refuse, value: unknown): XRateLimit | false {
   }
 }
 
+function readProblem(refuse: Refuse, value: unknown): Settings['problem'] {
+  if (value === undefined || value === false || typeof value === 'function')
+    return value as Settings['problem']
+  return refuse(`problem must be false or a function of the decision, got ${show(value)}`)
+}
+
 const STORE_METHODS = [
   'consume',
   'settle',
@@ -157,19 +165,21 @@ const STORE_METHODS = [
   'close'
 ] as const satisfies readonly (keyof Store)[]
 
-function readStore(refuse: Refuse, value: unknown, clock: unknown): Store {
+function readStore(refuse: Refuse, value: unknown, clock: (() => number) | undefined): Store {
   const store = value === undefined ? memoryStore() : (value as Store)
-  if (
-    typeof store !== 'object' ||
-    store === null ||
-    STORE_METHODS.some(name => typeof store[name] !== 'function')
-  ) {
+  if (typeof store !== 'object' || store === null) {
     refuse(`store must be memoryStore(…) or another Store, got ${show(value)}`)
   }
+  const missing = STORE_METHODS.filter(name => typeof store[name] !== 'function')
+  if (missing.length > 0) {
+    refuse(
+      `store must be memoryStore(…) or another Store, got ${show(value)} without the method ${missing.join(', ')}`
+    )
+  }
   if (clock === undefined) return store
-  asFunction(refuse, 'clock', clock as never)
-  if (!(store instanceof MemoryStore)) return refuse('clock goes with the memory store only')
-  store.useClock(checkedClock(clock as () => number))
+  if (!(store instanceof MemoryStore))
+    return refuse(`clock goes with memoryStore(…) only, got the store ${show(store)}`)
+  store.useClock(clock)
   return store
 }
 

@@ -1,0 +1,112 @@
+import t from 'tap'
+import { compilePolicy } from '../src/policy.js'
+import { createWarnings, warnFull, warnSmallBurst, warnSubSecond } from '../src/warnings.js'
+
+interface Heard {
+  readonly name: string
+  readonly code: string
+  readonly message: string
+}
+
+/** What the process is warned of while `run` runs. */
+function heard(run: () => void): readonly Heard[] {
+  const emitted = t.capture(process, 'emitWarning')
+  run()
+  emitted.restore()
+  return emitted().map(({ args: [message, name, code] }) => ({ message, name, code }) as unknown as Heard)
+}
+
+t.test('each advice says what happens and what to write', async t => {
+  const warnings = createWarnings()
+  const table: readonly (readonly [warn: () => void, code: string, message: string])[] = [
+    [
+      () => warnings.earlyRoutes('GET /'),
+      'FST_QUOTA_EARLY_ROUTES',
+      'routes were declared before fastify-quota was loaded (GET /); they are limited, but their config.quota is only ' +
+        'checked at their first request: write `await app.register(quota, …)` before the first route'
+    ],
+    [
+      () => warnings.stages('GET /', 'onRequest, preHandler'),
+      'FST_QUOTA_STAGES',
+      'GET / is decided in several stages (onRequest, preHandler): each is a decision of its own; give the route a ' +
+        '`hook` to decide once'
+    ],
+    [
+      () => warnings.untrustedForwarding('X-Forwarded-For'),
+      'FST_QUOTA_FORWARDED',
+      'forwarded headers arrive untrusted: a request had X-Forwarded-For, but request.ip is the address of its ' +
+        "connection, so all clients behind that proxy count as one; set trustProxy to the proxy's addresses, such as " +
+        "'10.0.0.0/8'"
+    ],
+    [
+      () => warnings.chosenAddress(),
+      'FST_QUOTA_SPOOFABLE',
+      'the client may have chosen its address: request.ip is the leftmost entry of a forwarded chain of several; set ' +
+        "trustProxy to the proxies' addresses, such as '10.0.0.0/8', instead of trusting everybody"
+    ],
+    [
+      () => warnings.noAddress(),
+      'FST_QUOTA_NO_ADDRESS',
+      'a request had no client address (a Unix socket has none); all such requests share one partition'
+    ],
+    [
+      () => warnings.lateIdentity('user'),
+      'FST_QUOTA_LATE_IDENTITY',
+      'the identity "user" was empty when quota was decided and known later in the same request; give the policies that ' +
+        "count by it a later `hook`, such as 'preHandler', or authenticate in onRequest"
+    ],
+    [
+      () => warnSubSecond('burst', 1500),
+      'FST_QUOTA_SUB_SECOND',
+      'policy "burst": its window of 1500 ms is announced as 2 s, since the fields know whole seconds only; clients ' +
+        'that pace themselves run slower than they may'
+    ],
+    [
+      () => warnSmallBurst('burst', 5),
+      'FST_QUOTA_SMALL_BURST',
+      'policy "burst": a burst of 5 refills in less than a second, so the fields show less than its rate'
+    ],
+    [
+      () => warnFull(100),
+      'FST_QUOTA_MEMORY_FULL',
+      'the memory store holds 100 partitions and forgets one for each new one: raise maxPartitions, or count by ' +
+        'something that clients cannot invent'
+    ]
+  ]
+  for (const [warn, code, message] of table) {
+    t.strictSame(heard(warn), [{ message, name: 'FastifyQuotaWarning', code }])
+  }
+})
+
+t.test('advice about an app is given once, and again for another app', async t => {
+  const first = createWarnings()
+  const second = createWarnings()
+  t.equal(
+    heard(() => {
+      first.noAddress()
+      first.noAddress()
+    }).length,
+    1
+  )
+  t.equal(heard(() => second.noAddress()).length, 1)
+})
+
+t.test('advice about a policy is given for each', async t => {
+  const codes = (written: object, name = 'a'): readonly string[] =>
+    heard(() => compilePolicy(name, written, [])).map(
+      ({ code, message }) => `${code} ${message.slice(0, 10)}`
+    )
+  const table: readonly (readonly [written: object, codes: readonly string[]])[] = [
+    [{ quota: 1, window: '1s' }, []],
+    [{ quota: 1, window: '500ms' }, ['FST_QUOTA_SUB_SECOND policy "a"']],
+    [{ quota: 1, window: '1500ms', algorithm: 'fixed-window' }, ['FST_QUOTA_SUB_SECOND policy "a"']],
+    [{ quota: 0, window: '1500ms', algorithm: 'token-bucket' }, ['FST_QUOTA_SUB_SECOND policy "a"']],
+    [{ quota: 1, window: '1500ms', algorithm: 'token-bucket' }, []],
+    [{ quota: 10, window: '1s', algorithm: 'token-bucket', burst: 10 }, []],
+    [{ quota: 10, window: '1s', algorithm: 'token-bucket', burst: 9 }, ['FST_QUOTA_SMALL_BURST policy "a"']],
+    [{ quota: 1, window: '999ms', algorithm: 'token-bucket' }, ['FST_QUOTA_SMALL_BURST policy "a"']],
+    [{ quota: 1, window: '1000ms', algorithm: 'token-bucket' }, []]
+  ]
+  for (const [written, expected] of table) t.strictSame(codes(written), expected, JSON.stringify(written))
+  t.strictSame(codes({ quota: 1, window: '500ms' }, 'b'), ['FST_QUOTA_SUB_SECOND policy "b"'])
+})
