@@ -1,0 +1,165 @@
+import { readFileSync } from 'node:fs'
+import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
+import t from 'tap'
+import quota, { memoryStore } from '../src/index.js'
+import * as errors from '../src/errors.js'
+import Fastify from 'fastify'
+
+const root = new URL('../../', import.meta.url)
+const read = (name: string): string => readFileSync(new URL(name, root), 'utf8')
+const readme = read('README.md')
+
+interface Example {
+  readonly build: () => Promise<FastifyInstance>
+}
+
+interface Block {
+  readonly language: string
+  readonly text: string
+  /** The HTML comment before it, without its brackets. */
+  readonly comment: string
+}
+
+const blocks: readonly Block[] = [
+  ...readme.matchAll(/(?:<!-- ([^\n]*) -->\n\n)?^```(\w*)\n(.*?)^```$/gms)
+].map(([, comment = '', language = '', text = '']) => ({ language, text, comment }))
+
+t.test('a newcomer needs two commands', async t => {
+  const commands = blocks.filter(({ language }) => language === 'sh').map(({ text }) => text)
+  t.strictSame(commands, ['npm ci && npm start\n', 'npm ci && npm test\n'])
+})
+
+t.test(
+  'every block is TypeScript that is compiled, HTTP that is answered, or one of the commands',
+  async t => {
+    t.strictSame([...new Set(blocks.map(({ language }) => language))].toSorted(), ['http', 'sh', 'ts'])
+  }
+)
+
+t.test('every paragraph of a TypeScript block is an excerpt of the file it names, in order', async t => {
+  const excerpts = blocks.filter(({ language }) => language === 'ts')
+  t.ok(excerpts.length > 0)
+  for (const { comment, text } of excerpts) {
+    t.match(comment, /^(?:examples\/[\w-]+|test\/examples\.test)\.ts$/, text)
+    let rest = read(comment)
+    for (const paragraph of text.trimEnd().split('\n\n')) {
+      const [end] = ends(rest, paragraph)
+      t.not(end, undefined, `${comment}: ${paragraph}`)
+      rest = rest.slice(end)
+    }
+  }
+})
+
+/** Where an excerpt ends in a file that may have it further to the right. */
+function ends(file: string, excerpt: string): readonly number[] {
+  return ['', '  ', '    '].flatMap(indent => {
+    const lines = `\n${excerpt.replaceAll(/^(?=.)/gm, indent)}\n`
+    const at = `\n${file}`.indexOf(lines)
+    return at < 0 ? [] : [at + lines.length - 2]
+  })
+}
+
+t.test('every HTTP block is what the example answers', async t => {
+  const answers = blocks.filter(({ language }) => language === 'http')
+  t.ok(answers.length > 0)
+  for (const { comment, text } of answers) {
+    const [, example = '', times, url = ''] =
+      /^examples\/([\w-]+)\.ts: (\d+) × GET (\S+)$/.exec(comment) ?? []
+    const { build } = (await import(`../examples/${example}.js`)) as Example
+    const app = await build()
+    let answer: LightMyRequestResponse | undefined
+    for (let i = 0; i < Number(times); i++) answer = await app.inject(url)
+    await app.close()
+    const [head = '', body] = text.trimEnd().split('\n\n')
+    const [status, ...fields] = head.split('\n')
+    t.equal(status, `HTTP/1.1 ${answer!.statusCode} ${answer!.statusMessage}`, comment)
+    for (const field of fields.filter(field => !/^(?:Date|Connection|Keep-Alive): /.test(field))) {
+      const [name = '', value] = field.split(/: (.*)/)
+      t.equal(answer!.headers[name]?.toString(), value, `${comment}: ${name}`)
+    }
+    if (body !== undefined) t.equal(answer!.payload, body, comment)
+  }
+})
+
+t.test('the tables of options list the options that the code knows, and no other', async t => {
+  const policies = { default: '1/1s' } as const
+  t.strictSame(listed('options of the plugin'), await known({ policies, [STRANGER]: 1 }))
+  t.strictSame(
+    listed('options of a policy'),
+    await known({ policies: { default: { quota: 1, window: 1, [STRANGER]: 1 } } })
+  )
+  t.strictSame(listed('options of a route'), await known({ policies }, { [STRANGER]: 1 }))
+  t.strictSame(
+    listed('options of memoryStore'),
+    expectedBy(() => memoryStore({ [STRANGER]: 1 } as object))
+  )
+})
+
+t.test('the tables of codes list the errors and the warnings, and no other', async t => {
+  t.strictSame(new Set(listed('errors')), new Set(Object.keys(errors)))
+  const warnings = new Set(read('src/warnings.ts').match(/FST_QUOTA_\w+/g))
+  t.strictSame(new Set(listed('warnings')), warnings)
+})
+
+t.test('the message it quotes is what the boot says', async t => {
+  const [, code, message = ''] = /^> `(FST_\w+)`: (.*)$/m.exec(readme) ?? []
+  await t.rejects(booted({ policies: { daily: { max: 100, window: '1d' } } }), { code, message })
+})
+
+t.test('every link within the README leads to a heading', async t => {
+  const headings = [...readme.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9 -]/g, '')
+      .replaceAll(' ', '-')
+  )
+  const links = [...readme.matchAll(/\]\(#([^)]*)\)/g)].map(([, anchor]) => anchor)
+  t.ok(links.length > 0)
+  t.strictSame(
+    links.filter(anchor => !headings.includes(anchor!)),
+    []
+  )
+})
+
+/** An option that is near to none. */
+const STRANGER = 'zzzzzzzzzzzzzzzz'
+
+/** The first column of the table after a comment. */
+function listed(comment: string): readonly string[] {
+  const [, table = ''] = new RegExp(`<!-- ${comment} -->\n\n((?:\\|.*\n)+)`).exec(readme) ?? []
+  return [...table.matchAll(/^\| `(\w+)`/gm)].map(([, name = '']) => name)
+}
+
+/** The options that a message about an unknown one expects. */
+function expectedIn(error: unknown): readonly string[] {
+  const [, list = ''] = /; expected (.*)$/.exec((error as Error).message) ?? []
+  return list.split(', ')
+}
+
+function expectedBy(call: () => unknown): readonly string[] {
+  try {
+    call()
+    return []
+  } catch (error) {
+    return expectedIn(error)
+  }
+}
+
+async function known(options: object, route?: object): Promise<readonly string[]> {
+  try {
+    await booted(options, route)
+    return []
+  } catch (error) {
+    return expectedIn(error)
+  }
+}
+
+async function booted(options: object, route?: object): Promise<void> {
+  const app = Fastify()
+  try {
+    await app.register(quota, options as never)
+    app.get('/', { config: { quota: route as never } }, () => '')
+  } finally {
+    await app.close().catch(() => undefined)
+  }
+}
