@@ -37,6 +37,8 @@ interface Partition {
   readonly states: State[]
   /** When the last of its states says nothing any more. */
   end: number
+  /** When each of its policies has something left again. */
+  spentUntil: number
   /** The last call that touched it. */
   call: number
 }
@@ -52,7 +54,7 @@ export class MemoryStore implements Store {
   readonly #slots = new Map<string, number>()
   readonly #sweeper: NodeJS.Timeout
   #clock = monotonic
-  #hand: Iterator<Partition> = this.#partitions.values()
+  #hand: Iterator<Partition, undefined> = this.#partitions.values()
   #call = 0
   #full = false
 
@@ -84,7 +86,7 @@ export class MemoryStore implements Store {
       // What has room itself is answered as it stands without the charge.
       const step = refused && steps[i]!.allowed ? this.#step(partitions[i]!, policy, now, 0) : steps[i]!
       // A refusal is written too: time alone may have changed the state, above all when it went back.
-      this.#write(partitions[i]!, policy, now, step.state, step.ttl)
+      this.#write(partitions[i]!, policy, now, step)
       const charged = !refused && step.allowed && units > 0
       limits.push(serviceLimit(policy, step, units, charged ? [{ at: now, units }] : NO_CHARGES))
     }
@@ -98,7 +100,7 @@ export class MemoryStore implements Store {
       const partition = partitions[i]!
       const state = settled(this.#state(partition, policy), policy, now, charges, actual)
       const step = policy.algorithm.step(state, policy.params, now, 0)
-      this.#write(partition, policy, now, step.state, step.ttl)
+      this.#write(partition, policy, now, step)
       return serviceLimit(policy, step, 0, NO_CHARGES)
     })
     return { limits, source: 'memory' }
@@ -144,7 +146,7 @@ export class MemoryStore implements Store {
 
   #hold(key: string, call: number): Partition {
     if (this.#partitions.size >= this.#maxPartitions) this.#evict(call)
-    const partition: Partition = { key, states: [], end: 0, call }
+    const partition: Partition = { key, states: [], end: 0, spentUntil: 0, call }
     this.#partitions.set(key, partition)
     return partition
   }
@@ -165,21 +167,23 @@ export class MemoryStore implements Store {
     return policy.algorithm.step(this.#state(partition, policy), policy.params, now, units)
   }
 
-  #write(partition: Partition, policy: QuotaPolicy, now: number, state: State, ttl: number): void {
+  #write(partition: Partition, policy: QuotaPolicy, now: number, step: Step): void {
+    const { state, remaining, effectiveWindow, ttl } = step
     const slot = this.#slot(policy)
     while (partition.states.length < slot) partition.states.push(EMPTY)
     partition.states[slot] = state
     partition.end = Math.max(partition.end, now + ttl)
+    if (remaining === 0) partition.spentUntil = Math.max(partition.spentUntil, now + effectiveWindow)
   }
 
-  /** Makes room for one: what has expired, else of a few the one that would expire first. */
+  /** Makes room for one: what has expired, else of a few one that has something left, that which would expire first. */
   #evict(call: number): void {
     const now = this.#clock()
     let victim: Partition | undefined
     for (let seen = 0; seen < EVICTION_SAMPLE; seen++) {
       const partition = this.#advance()
       if (partition === undefined || partition.call === call) continue
-      if (victim === undefined || partition.end < victim.end) victim = partition
+      if (victim === undefined || goesBefore(partition, victim, now)) victim = partition
       if (partition.end <= now) break
     }
     if (victim === undefined) return
@@ -189,15 +193,20 @@ export class MemoryStore implements Store {
     warnFull(this.#maxPartitions)
   }
 
-  /** Drops what has expired among a quarter of the partitions, a few thousand in one go. */
-  #sweep(budget: number = Math.max(SWEEP_AT_ONCE, this.#partitions.size / 4)): void {
+  /**
+   * Drops what has expired, a few thousand partitions in one go, until a quarter of all were met that have not, or the
+   * round is over: what expires together goes together, and what lives is looked at every few seconds.
+   */
+  #sweep(budget: number = this.#partitions.size / 4): void {
     const now = this.#clock()
+    let living = 0
     for (let seen = 0; seen < SWEEP_AT_ONCE; seen++) {
       const partition = this.#advance()
       if (partition === undefined) return
       if (partition.end <= now) this.#partitions.delete(partition.key)
+      else living++
     }
-    if (budget > SWEEP_AT_ONCE) setImmediate(() => this.#sweep(budget - SWEEP_AT_ONCE)).unref()
+    if (budget > living) setImmediate(() => this.#sweep(budget - living)).unref()
   }
 
   /** The next partition in the order they were made, round and round; `undefined` once a round and when there is none. */
@@ -210,6 +219,12 @@ export class MemoryStore implements Store {
 }
 
 const NO_CHARGES: readonly Receipt[] = Object.freeze([])
+
+/** Who has nothing left is forgotten last, or inventing others would get them their quota back. */
+function goesBefore(one: Partition, other: Partition, now: number): boolean {
+  const spent = one.spentUntil > now
+  return spent === other.spentUntil > now ? one.end < other.end : !spent
+}
 
 function serviceLimit(
   policy: QuotaPolicy,
