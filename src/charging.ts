@@ -79,6 +79,7 @@ function isExempt({ faults }: Office, request: FastifyRequest, { name, exempt }:
   try {
     const answer = exempt!(request)
     if (typeof answer === 'boolean' || answer === undefined || answer === null) return answer === true
+    if (isLater(answer)) answer.then(undefined, () => {}) // nobody waits for it: a rejection must not end the process
     throw new TypeError(`exempt must return true or false, got ${show(answer)}`)
   } catch (error) {
     faults.report(request.log, `exempt of policy "${name}"`, error, 'the request is not exempt')

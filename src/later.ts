@@ -6,6 +6,6 @@ export function isLater<T>(value: Later<T>): value is Promise<T> {
 }
 
 /** Goes on with a value: now if it is known, else when it is. */
-export function whenKnown<T, R>(value: Later<T>, next: (value: T) => Later<R>): Later<R> {
-  return isLater(value) ? value.then(next) : next(value)
+export function whenKnown<T, R>(value: Later<T>, use: (value: T) => Later<R>): Later<R> {
+  return isLater(value) ? value.then(use) : use(value)
 }

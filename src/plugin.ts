@@ -52,24 +52,32 @@ declare module 'fastify' {
 const visitOf: unique symbol = Symbol('fastify-quota.visit')
 
 interface VisitingRequest extends FastifyRequest {
-  [visitOf]: Visit | null
+  /** `undefined` in scopes that were loaded before the plugin: their requests lack the decorator. */
+  [visitOf]: Visit | null | undefined
 }
 
 /** The scopes of all registrations, by the instance they were made on. */
 const scopes = new WeakMap<object, Scope>()
 
+/** Instances with a first registration further in. */
+const outside = new WeakSet<object>()
+
 /** The innermost scope around an instance. */
-function scopeOf(instance: object): Scope | undefined {
-  for (let at: object | null = instance; at !== null; at = Object.getPrototypeOf(at) as object | null) {
+function scopeOf(instance: object | null): Scope | undefined {
+  for (let at = instance; at !== null; at = parentOf(at)) {
     const scope = scopes.get(at)
     if (scope !== undefined) return scope
   }
   return undefined
 }
 
+/** What an instance inherits from: the instance around it. */
+const parentOf = (instance: object): object | null => Object.getPrototypeOf(instance) as object | null
+
 const register: FastifyPluginAsync<QuotaOptions> = async (app, options) => {
   const around = scopeOf(app)
   if (around !== undefined) return extend(app, around, options)
+  claim(app)
   const settings = readSettings(options)
   const registry = new Registry()
   if (options.identify !== undefined) registry.addIdentities(options.identify)
@@ -79,11 +87,24 @@ const register: FastifyPluginAsync<QuotaOptions> = async (app, options) => {
   serve(app, scope, settings)
 }
 
+/**
+ * Makes the app's first registration the only one that decides in its scope.
+ * @throws FST_QUOTA_OPTION if a scope further in has a first registration of its own, which would decide beside it.
+ */
+function claim(app: FastifyInstance): void {
+  if (outside.has(app)) {
+    throw new FST_QUOTA_OPTION(
+      'fastify-quota: a scope inside this one has registered it already: register the outer one first'
+    )
+  }
+  for (let at = parentOf(app); at !== null; at = parentOf(at)) outside.add(at)
+}
+
 /** A further registration adds its policies to the routes of its scope; hooks and settings stay the first one's. */
 function extend(app: FastifyInstance, around: Scope, options: QuotaOptions): void {
   checkFurtherSettings(options)
   if (options.identify !== undefined) around.registry.addIdentities(options.identify)
-  const scope = scopes.get(app) ?? new Scope(around.registry, around)
+  const scope = scopes.get(app) ?? new Scope(around.registry, () => scopeOf(parentOf(app)))
   scope.add(options.policies)
   scopes.set(app, scope)
 }
@@ -117,13 +138,13 @@ function serve(app: FastifyInstance, scope: Scope, settings: Settings): void {
   app.addHook('preValidation', (request, reply, done) => enforce(2, request, reply, done))
   app.addHook('preHandler', (request, reply, done) => enforce(3, request, reply, done))
   app.addHook('onSend', (request, reply, payload, done) => {
-    leave(request, reply)
-    done(null, payload)
+    done(null, leave(request, reply, payload))
   })
   app.addHook('onClose', async () => store.close())
-  if (isRoot(app) && hasRoutes(app)) {
-    table.complete = false
-    warnings.earlyRoutes(listed(app.printRoutes({ commonPrefix: false })))
+  const early = isRoot(app) ? routesOf(app) : []
+  if (early.length > 0) {
+    table.early = true
+    warnings.earlyRoutes(early.join(', '))
   }
 
   /** Whether there is anything to decide about a request. */
@@ -142,7 +163,7 @@ function serve(app: FastifyInstance, scope: Scope, settings: Settings): void {
     done: HookHandlerDoneFunction
   ): void {
     const visit = (request as VisitingRequest)[visitOf]
-    if (visit === null || index < visit.nextStage) return done()
+    if (!visit || index < visit.nextStage) return done()
     visit.nextStage = index + 1
     const stage = visit.plan.stages[index]
     if (stage === undefined) return done()
@@ -168,15 +189,16 @@ function serve(app: FastifyInstance, scope: Scope, settings: Settings): void {
       tell(visit.decision, request)
       sendRefusal(wire, reply, visit.sheet, visit.decision, visit.plan.policyField)
     })
-    if (isLater(told)) told.catch(done)
+    if (isLater(told)) told.then(undefined, done)
   }
 
-  function leave(request: FastifyRequest, reply: FastifyReply): void {
+  /** The response goes out: returns its payload. */
+  function leave(request: FastifyRequest, reply: FastifyReply, payload: unknown): unknown {
     const visit = (request as VisitingRequest)[visitOf]
-    if (visit === null) return
-    correctFields(reply, visit.sheet)
+    if (!visit) return payload
     if (!warnings.lateIdentity.emitted && visit.decision.outcome === 'allowed' && visit.parts.nameless)
       askAgain(visit)
+    return correctFields(reply, visit.sheet, payload)
   }
 
   /** At most once a second: an app may have many nameless requests, and they are no mistake. */
@@ -241,17 +263,16 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
   )
 }
 
-const isRoot = (app: FastifyInstance): boolean => Object.getPrototypeOf(app) === Object.prototype
+const isRoot = (app: FastifyInstance): boolean => parentOf(app) === Object.prototype
 
-const hasRoutes = (app: FastifyInstance): boolean => app.printRoutes().includes('─')
-
-/** Fastify's tree of routes on one line. */
-const listed = (tree: string): string =>
-  tree
-    .replaceAll(/[─│├└]/g, '')
-    .trim()
-    .split(/\s*\n\s*/)
-    .join(', ')
+/** The routes that an app has by now, but for the one that @fastify/cors answers preflights with. */
+function routesOf(app: FastifyInstance): readonly string[] {
+  const tree = app.printRoutes({ commonPrefix: false }).split('\n')
+  return tree
+    .filter(line => line.includes('─'))
+    .map(line => line.replaceAll(/[─│├└]/g, '').trim())
+    .filter(route => route !== '* (OPTIONS)')
+}
 
 /**
  * The plugin. Register it with {@link QuotaOptions}; registered again in a child scope, it adds policies there.

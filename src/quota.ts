@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { NO_ADDRESS } from './address.js'
 import type { Addressing } from './address.js'
 import { decide } from './decision.js'
 import type { Decision } from './decision.js'
@@ -130,15 +131,25 @@ class SubjectParts implements Parts {
     }
     this.#subject = subject
     this.#addressing = addressing
-    this.identities = identities.map(name => identityPart(name, this.#value(name)))
+    this.identities = identities.map(name => this.#identity(name))
   }
 
   get address(): string {
-    return this.#addressing(this.#required('ip'), undefined)
+    const address = this.#addressing(this.#required('ip'), undefined)
+    if (address === NO_ADDRESS) throw new FST_QUOTA_SUBJECT("the subject's ip is no address")
+    return address
   }
 
   get route(): string {
-    return `route:${this.#required('route')}`
+    return `route:${this.#required('route').replace(/^HEAD /, 'GET ')}`
+  }
+
+  #identity(name: string): string | undefined {
+    try {
+      return identityPart(name, this.#value(name))
+    } catch {
+      throw new FST_QUOTA_SUBJECT(`identity ${show(name)} of a subject must be a string`)
+    }
   }
 
   #value(name: string): string | undefined {
@@ -148,8 +159,8 @@ class SubjectParts implements Parts {
   #required(name: string): string {
     const value = this.#value(name)
     if (typeof value === 'string' && value !== '') return value
-    throw new FST_QUOTA_SUBJECT(
-      `the subject needs ${show(name)} for the policies asked for, got ${show(this.#subject)}`
-    )
+    // Names only: an identity may be a secret.
+    const got = Object.keys(this.#subject).join(', ') || 'nothing'
+    throw new FST_QUOTA_SUBJECT(`the subject needs ${show(name)} for the policies asked for, got ${got}`)
   }
 }

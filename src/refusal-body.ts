@@ -1,4 +1,6 @@
 import { STATUS_CODES } from 'node:http'
+import { isLater } from './later.js'
+import type { Later } from './later.js'
 import { show } from './options.js'
 import type { OperatorFaults } from './operator.js'
 import { PROBLEM_MEDIA_TYPE } from './problem.js'
@@ -35,12 +37,17 @@ function fastifyBody({ status, detail }: Problem): string {
 }
 
 /** RFC 9457 §3.1.2: a `status` in the body is the response's. */
-function textOf(body: unknown, status: number): string {
-  if (typeof body !== 'object' || body === null || Array.isArray(body) || 'then' in body) {
+function textOf(body: Later<object>, status: number): string {
+  if (isLater(body)) {
+    body.then(undefined, () => {}) // it is refused for being a promise, whatever comes of it
+    throw new TypeError('problem must return an object, got a promise')
+  }
+  const text = JSON.stringify(body) as string | undefined
+  if (typeof body !== 'object' || text?.startsWith('{') !== true) {
     throw new TypeError(`problem must return an object, got ${show(body)}`)
   }
   if ('status' in body && body.status !== status) {
     throw new TypeError(`problem must return the status of the response, ${status}, got ${show(body.status)}`)
   }
-  return JSON.stringify(body)
+  return text
 }

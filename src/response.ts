@@ -54,22 +54,28 @@ export function writeFields(
     sheet.policy = replace(reply, FIELD.policy, sheet.policy, policyField)
     sheet.limit = replace(reply, FIELD.limit, sheet.limit, limits.map(itemText).join(', '))
   }
-  if (wire.legacy !== false && limits.length > 0) {
-    sheet.legacy = true
-    writeLegacy(wire.legacy.reset, reply, limits[0]!, wire.wallClock())
-  }
+  if (wire.legacy === false) return
+  if (limits[0] === undefined) return removeLegacy(reply, sheet)
+  sheet.legacy = true
+  writeLegacy(wire.legacy.reset, reply, limits[0], wire.wallClock())
 }
 
-/** Just before a response leaves: no fields on a status that must not carry them, and ours beside those set later. */
-export function correctFields(reply: FastifyReply, sheet: FieldSheet): void {
-  if (carriesFields(reply.statusCode)) {
+/**
+ * Just before a response leaves: no fields on a status that must not carry them, and ours beside those set later.
+ * @returns The payload to send.
+ */
+export function correctFields(reply: FastifyReply, sheet: FieldSheet, payload: unknown): unknown {
+  // Fastify takes status and fields from a `Response` after the last hook.
+  const fetched = isResponse(payload) ? payload : undefined
+  if (carriesFields(fetched?.status ?? reply.statusCode)) {
     restore(reply, FIELD.policy, sheet.policy)
     restore(reply, FIELD.limit, sheet.limit)
-    return
+    return fetched === undefined ? payload : restored(fetched, sheet)
   }
   replace(reply, FIELD.policy, sheet.policy, '')
   replace(reply, FIELD.limit, sheet.limit, '')
-  if (sheet.legacy) LEGACY_NAMES.forEach(name => reply.removeHeader(name))
+  removeLegacy(reply, sheet)
+  return payload
 }
 
 /** Answers with a refusal: status, fields and body. It is a value on its way out, not an error on its way up. */
@@ -85,20 +91,28 @@ export function sendRefusal(
     refused.map(limit => ({ wait: limit.retryAfter, effectiveWindow: windowSeconds(limit) }))
   )
   writeFields(wire, reply, sheet, decision, policyField)
-  if (reply.hasHeader(FIELD.retryAfter)) {
-    sheet.limit = replace(reply, FIELD.limit, sheet.limit, '')
-  } else if (wait !== undefined) {
-    reply.header(FIELD.retryAfter, String(wait))
-  }
+  const settled = reply.hasHeader(FIELD.retryAfter)
+  if (settled) sheet.limit = replace(reply, FIELD.limit, sheet.limit, '')
+  else if (wait !== undefined) reply.header(FIELD.retryAfter, String(wait))
   for (const name of OF_THE_RESOURCE) reply.removeHeader(name)
-  const draft = draftProblem(decision, wait)
+  const draft = draftProblem(decision, settled ? undefined : wait)
   reply.code(draft.status).header('cache-control', 'no-store').header('content-type', wire.bodyType)
   // As bytes, which no serializer of the application touches.
   return reply.send(Buffer.from(wire.body(decision, draft, reply.request)))
 }
 
-/** Fields that an earlier hook may have set for the resource, and that are wrong on a refusal. */
-const OF_THE_RESOURCE = ['content-length', 'etag', 'expires', 'last-modified'] as const
+/** Fields that may have been set for the resource, and that are wrong on a refusal: it is stored by nobody, and plain. */
+const OF_THE_RESOURCE = [
+  'cdn-cache-control',
+  'content-disposition',
+  'content-encoding',
+  'content-length',
+  'content-range',
+  'etag',
+  'expires',
+  'last-modified',
+  'surrogate-control'
+] as const
 
 /** What a client may see: refusing policies on a refusal, else all; the closest to exhaustion first. */
 function shownLimits(decision: Decision): readonly ServiceLimit[] {
@@ -139,12 +153,16 @@ function writeLegacy(
   })
 }
 
+function removeLegacy(reply: FastifyReply, sheet: FieldSheet): void {
+  if (sheet.legacy) for (const name of LEGACY_NAMES) reply.removeHeader(name)
+  sheet.legacy = false
+}
+
 /** Puts `own` where `before` stands in a field, or at its end; the values of others stay. Returns `own`. */
 function replace(reply: FastifyReply, name: string, before: string, own: string): string {
   const current = textOf(reply, name)
-  const value =
-    before !== '' && current.includes(before) ? current.replace(before, () => own) : joinField(current, own)
-  const field = own === '' ? value.replace(/^, |, (?=,|$)/g, '') : value
+  const [ahead, behind] = around(current, before) ?? [current, '']
+  const field = joinField([ahead, own], behind)
   if (field !== '') reply.header(name, field)
   else if (current !== '') reply.removeHeader(name)
   return own
@@ -154,7 +172,44 @@ function replace(reply: FastifyReply, name: string, before: string, own: string)
 function restore(reply: FastifyReply, name: string, own: string): void {
   if (own === '') return
   const current = textOf(reply, name)
-  if (current !== '' && !current.includes(own)) reply.header(name, joinField(current, own))
+  if (current !== '' && around(current, own) === undefined) reply.header(name, joinField(current, own))
+}
+
+/** As {@link restore}, in a `Response`, whose own fields cannot be changed. */
+function restored(response: Response, sheet: FieldSheet): Response {
+  const headers = new Headers(response.headers)
+  const ours = [
+    [FIELD.policy, sheet.policy],
+    [FIELD.limit, sheet.limit]
+  ] as const
+  let changed = false
+  for (const [name, own] of ours) {
+    const current = headers.get(name)
+    if (own === '' || current === null || around(current, own) !== undefined) continue
+    headers.set(name, joinField(current, own))
+    changed = true
+  }
+  if (!changed || response.bodyUsed) return response
+  return new Response(response.body, { status: response.status, statusText: response.statusText, headers })
+}
+
+/** As Fastify tells: a `Response` may be of another realm or library. */
+function isResponse(payload: unknown): payload is Response {
+  return typeof payload === 'object' && Object.prototype.toString.call(payload) === '[object Response]'
+}
+
+/** What stands before and behind `own`, which is one or more whole members of a field; `undefined`: it is not there. */
+function around(field: string, own: string): readonly [ahead: string, behind: string] | undefined {
+  if (own === '') return undefined
+  for (let at = field.indexOf(own); at >= 0; at = field.indexOf(own, at + 1)) {
+    const ahead = field.slice(0, at).trimEnd()
+    const behind = field.slice(at + own.length).trimStart()
+    // `"a";r=1` is no member of `"a";r=10`
+    if ((ahead === '' || ahead.endsWith(',')) && (behind === '' || behind.startsWith(','))) {
+      return [ahead.slice(0, -1), behind.slice(1).trimStart()]
+    }
+  }
+  return undefined
 }
 
 function textOf(reply: FastifyReply, name: string): string {

@@ -15,7 +15,7 @@ const entryOf: unique symbol = Symbol('fastify-quota.route')
 /** A route, and its plan once all policies are known. */
 interface Entry {
   readonly route: string
-  readonly scope: Scope
+  readonly instance: FastifyInstance
   readonly wish: RouteWish
   plan: Plan | undefined
   /** Why there is no plan: every request of the route gets this. */
@@ -29,7 +29,9 @@ export class RouteTable {
   readonly #entries: Entry[] = []
   readonly #scopeOf: (instance: FastifyInstance) => Scope
   readonly #warnings: Warnings
-  complete = true
+  /** Whether there are routes that were declared before the plugin was loaded. */
+  early = false
+  #compiled = false
 
   constructor(scopeOf: (instance: FastifyInstance) => Scope, warnings: Warnings) {
     this.#scopeOf = scopeOf
@@ -55,6 +57,12 @@ export class RouteTable {
    */
   compile(): void {
     for (const entry of this.#entries) this.#plan(entry)
+    this.#compiled = true
+  }
+
+  /** Whether `reports` tells all routes, as they are decided. */
+  get complete(): boolean {
+    return this.#compiled && !this.early
   }
 
   /**
@@ -81,13 +89,13 @@ export class RouteTable {
       const { name, ...options } = reference
       scope.place(name, options)
     }
-    return { route, scope, wish, plan: undefined, error: undefined }
+    return { route, instance, wish, plan: undefined, error: undefined }
   }
 
   #plan(entry: Entry): void {
     entry.plan = compilePlan(
       refuser(FST_QUOTA_ROUTE, `route ${entry.route}`),
-      entry.scope,
+      this.#scopeOf(entry.instance), // anew: the instance may have registered more since
       entry.route,
       entry.wish
     )
@@ -105,7 +113,7 @@ export class RouteTable {
 
   #lateEntry(request: FastifyRequest, route: string): Entry {
     if (!request.is404) {
-      this.complete = false
+      this.early = true
       this.#warnings.earlyRoutes(route)
     }
     try {

@@ -144,7 +144,7 @@ function readLegacy(refuse: Refuse, value: unknown): XRateLimit | false {
     refuse(`legacy must be false or { style: 'x-ratelimit', reset: 'delta' | 'epoch' }, got ${show(value)}`)
   }
   const legacy = asObject(refuse, 'legacy', value)
-  knownKeys(refuse, legacy, ['style', 'reset'])
+  knownKeys(message => refuse(`legacy: ${message}`), legacy, ['style', 'reset'])
   return {
     style: asOneOf(refuse, 'legacy.style', legacy['style'], ['x-ratelimit'] as const),
     reset: asOneOf(refuse, 'legacy.reset', legacy['reset'], ['delta', 'epoch'] as const)

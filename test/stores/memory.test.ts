@@ -12,7 +12,7 @@ import { MemoryStore, memoryStore, monotonic } from '../../src/stores/memory.js'
 import { howToRepeat, runs } from '../algorithms/kit.js'
 
 t.comment(howToRepeat)
-t.setTimeout(30_000 + 30 * runs)
+t.setTimeout(30_000 + 100 * runs)
 
 const T0 = 1_753_900_000_000
 const DAY = 86_400_000

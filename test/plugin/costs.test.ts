@@ -1,0 +1,98 @@
+import t from 'tap'
+import { left, leftOf, serve, stopProcessTime } from './kit.js'
+
+t.test('costs count as they are, and never let more through than there is (C115)', async t => {
+  const { app, statuses } = await serve(t, {
+    ten: { quota: 10, window: '1m', cost: ({ query }) => Number(Object(query).n) }
+  })
+  t.strictSame(await statuses('/?n=8', '/?n=1', '/?n=1', '/?n=1'), [200, 200, 200, 429])
+  t.strictSame(await statuses('/?n=0', '/?n=0'), [200, 200])
+  t.strictSame(await leftOf(app, ['ten']), { ten: 0 })
+})
+
+t.test('a cost can be known later', async t => {
+  const { app } = await serve(t, {
+    later: { quota: 10, window: '1m', cost: async () => 4 },
+    now: { quota: 10, window: '1m', cost: () => 3 }
+  })
+  t.strictSame(left(await app.inject('/')), { later: 6, now: 7 })
+})
+
+const nonsense: Readonly<Record<string, () => unknown>> = {
+  'a negative number': () => -1,
+  NaN: () => NaN,
+  'a fraction': () => 1.5,
+  'a text': () => '2',
+  Infinity: () => Infinity,
+  'more than a field can say': () => 2 ** 53,
+  nothing: () => undefined,
+  'a promise of nothing': async () => undefined,
+  'an error': () => {
+    throw new Error('no cost')
+  },
+  'a rejection': async () => {
+    throw new Error('no cost, later')
+  }
+}
+
+for (const [what, cost] of Object.entries(nonsense)) {
+  t.test(`a cost that is ${what} is all the policy can hold, and is logged once`, async t => {
+    const { app, errors, statuses } = await serve(t, {
+      window: { quota: 10, window: '1m', cost: cost as never },
+      bucket: { quota: 10, window: '1m', algorithm: 'token-bucket', burst: 5, cost: cost as never },
+      other: '9/1m'
+    })
+    t.strictSame(await statuses('/', '/', '/'), [200, 429, 429])
+    t.strictSame(await leftOf(app, ['window', 'bucket', 'other']), { window: 0, bucket: 0, other: 8 })
+    t.strictSame(
+      errors.map(({ option }) => option),
+      ['cost of policy "window"', 'cost of policy "bucket"']
+    )
+    t.match(errors[0]?.msg, /the request costs all the policy can hold/)
+  })
+}
+
+t.test('a function that fails on every request is logged once a minute', async t => {
+  const process = stopProcessTime(t)
+  const { errors, statuses } = await serve(t, { any: { quota: 9, window: '1m', cost: () => NaN } })
+  await statuses('/', '/', '/')
+  process.pass(59_999)
+  await statuses('/')
+  t.equal(errors.length, 1)
+  process.pass(1)
+  await statuses('/', '/')
+  t.equal(errors.length, 2)
+})
+
+t.test('a cost beyond the quota is refused without a time to wait, and drains nothing', async t => {
+  const { app } = await serve(t, { ten: { quota: 10, window: '1m', cost: 11 }, other: '9/1m' })
+  const refused = await app.inject('/')
+  t.equal(refused.statusCode, 429)
+  t.notOk('retry-after' in refused.headers)
+  t.strictSame(await leftOf(app, ['ten', 'other']), { ten: 10, other: 9 })
+})
+
+t.test('a batch costs its operations, read from the body at preHandler (C116)', async t => {
+  const { app } = await serve(t, {
+    operations: {
+      quota: 10,
+      window: '1m',
+      hook: 'preHandler',
+      cost: ({ body }) => (Array.isArray(body) ? Math.max(1, body.length) : 1)
+    }
+  })
+  let executed = 0
+  app.post('/batch', async ({ body }) => void (executed += Array.isArray(body) ? body.length : 1))
+  const batch = async (operations: number): Promise<readonly [number, unknown]> => {
+    const payload = Array<number>(operations).fill(0)
+    const { statusCode, headers } = await app.inject({ method: 'POST', url: '/batch', payload })
+    return [statusCode, headers['ratelimit']]
+  }
+  t.strictSame(await batch(4), [200, '"operations";r=6;t=60'])
+  t.equal((await batch(25))[0], 429)
+  t.equal(executed, 4)
+  t.strictSame(await leftOf(app, ['operations']), { operations: 6 })
+  t.strictSame(await batch(6), [200, '"operations";r=0;t=60'])
+  t.equal((await batch(0))[0], 429)
+  t.equal((await app.inject({ method: 'POST', url: '/batch', payload: { no: 'array' } })).statusCode, 429)
+})

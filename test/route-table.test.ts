@@ -1,0 +1,112 @@
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
+import t from 'tap'
+import { Registry, Scope } from '../src/registry.js'
+import { RouteTable } from '../src/route-table.js'
+import { createWarnings } from '../src/warnings.js'
+import { watchWarnings } from './plugin/kit.js'
+
+const instance = {} as FastifyInstance
+
+function makeTable(): RouteTable {
+  const scope = new Scope(new Registry())
+  scope.add({ any: '9/1m', other: { quota: 9, window: '1m', default: false } })
+  return new RouteTable(() => scope, createWarnings())
+}
+
+/** A route as `onRoute` sees it. */
+const route = (url: string, config?: object, method: RouteOptions['method'] = 'GET'): RouteOptions =>
+  ({ url, method, config }) as RouteOptions
+
+/** A request of a route; Fastify keeps a `config` for each. */
+function requestOf({ url, method, config }: Partial<RouteOptions>, is404: boolean = false): FastifyRequest {
+  const log = { error: () => {} }
+  const routeOptions = { url, method, config: { ...config } }
+  return { server: instance, is404, routeOptions, log } as unknown as FastifyRequest
+}
+
+const names = (table: RouteTable, request: FastifyRequest): readonly string[] | undefined =>
+  table.planOf(request)?.policies.map(({ name }) => name)
+
+t.test('a declared route has its plan once all are compiled', async t => {
+  const table = makeTable()
+  const [plain, own, none] = [
+    route('/'),
+    route('/own', { quota: ['other'] }),
+    route('/none', { quota: false })
+  ]
+  for (const options of [plain, own, none]) table.declare(instance, options)
+  t.equal(table.complete, false)
+  table.compile()
+  t.equal(table.complete, true)
+  t.strictSame(names(table, requestOf(plain)), ['any'])
+  t.strictSame(names(table, requestOf(own)), ['other'])
+  t.equal(table.planOf(requestOf(none)), undefined)
+  t.strictSame(
+    table.reports().map(({ route, policies }) => [route, policies.length]),
+    [
+      ['GET /', 1],
+      ['GET /own', 1],
+      ['GET /none', 0]
+    ]
+  )
+})
+
+t.test('the config that an application hands over is left as it is', async t => {
+  const config = Object.freeze({ quota: ['other'], mine: true })
+  const [one, two] = [route('/one', config), route('/two', config)]
+  const table = makeTable()
+  for (const options of [one, two]) table.declare(instance, options)
+  t.match(one.config, config)
+  t.not(one.config, two.config)
+  t.strictSame(Object.getOwnPropertySymbols(config), [])
+})
+
+t.test('a route of several methods is one route', async t => {
+  const table = makeTable()
+  table.declare(instance, route('/', undefined, ['GET', 'POST']))
+  t.strictSame(
+    table.reports().map(({ route }) => route),
+    ['GET, POST /']
+  )
+})
+
+t.test('a route that was not declared is planned once, at its first request', async t => {
+  const { heard } = watchWarnings(t)
+  const table = makeTable()
+  table.compile()
+  const request = requestOf(route('/early', { quota: ['other'] }))
+  t.strictSame(names(table, request), ['other'])
+  t.equal(table.planOf(request), table.planOf(request))
+  t.equal(table.complete, false)
+  t.strictSame(
+    table.reports().map(({ route }) => route),
+    ['GET /early']
+  )
+  t.match(await heard(), [{ code: 'FST_QUOTA_EARLY_ROUTES', message: /GET \/early/ }])
+})
+
+t.test('what matches no route is planned too, and is no reason to call the table incomplete', async t => {
+  const { heard } = watchWarnings(t)
+  const table = makeTable()
+  table.compile()
+  t.strictSame(names(table, requestOf({}, true)), ['any'])
+  t.equal(table.complete, true)
+  t.strictSame(table.reports(), [])
+  t.strictSame(await heard(), [])
+})
+
+t.test('a route that cannot be planned throws the same error at every request', async t => {
+  const table = makeTable()
+  table.compile()
+  const request = requestOf(route('/early', { quota: ['nobody'] }))
+  const errors = [1, 2].map(() => {
+    try {
+      return table.planOf(request)
+    } catch (error) {
+      return error
+    }
+  })
+  t.match(errors[0], { code: 'FST_QUOTA_ROUTE', message: /route GET \/early.*"nobody"/ })
+  t.equal(errors[0], errors[1])
+  t.strictSame(table.reports(), [])
+})

@@ -1,0 +1,45 @@
+import t from 'tap'
+import { FST_QUOTA_ROUTE } from '../src/errors.js'
+import { refuser } from '../src/options.js'
+import { compilePlan } from '../src/plan.js'
+import { Registry, Scope } from '../src/registry.js'
+import { readRouteQuota } from '../src/route-quota.js'
+import { report } from '../src/routes.js'
+
+t.test('a route without quota has no policies', async t => {
+  t.strictSame(report('GET /', undefined), { route: 'GET /', policies: [] })
+})
+
+t.test('a route tells its policies in the order they are decided in', async t => {
+  const scope = new Scope(new Registry())
+  scope.add({
+    late: { quota: 9, window: '1s', hook: 'preHandler', unit: 'tokens', cost: 3 },
+    early: { quota: 5, window: '1m', partition: 'global', algorithm: 'token-bucket', burst: 2 }
+  })
+  const refuse = refuser(FST_QUOTA_ROUTE, 'route GET /')
+  t.strictSame(report('GET /', compilePlan(refuse, scope, 'GET /', readRouteQuota(refuse, { cost: 4 }))), {
+    route: 'GET /',
+    policies: [
+      {
+        name: 'early',
+        quota: 5,
+        window: 60_000,
+        unit: 'requests',
+        algorithm: 'token-bucket',
+        partition: 'global',
+        hook: 'preParsing',
+        cost: 4
+      },
+      {
+        name: 'late',
+        quota: 9,
+        window: 1000,
+        unit: 'tokens',
+        algorithm: 'sliding-window',
+        partition: 'ip',
+        hook: 'preHandler',
+        cost: 3
+      }
+    ]
+  })
+})
