@@ -67,7 +67,7 @@ export function warnSmallBurst(policy: string, burst: number): void {
   )()
 }
 
-/** A full memory store forgets the partition that would be forgotten soonest anyway. */
+/** A full memory store forgets what has expired, else somebody who has something left. */
 export function warnFull(maxPartitions: number): void {
   warning(
     'FST_QUOTA_MEMORY_FULL',

@@ -1,4 +1,5 @@
 import cors from '@fastify/cors'
+import Fastify from 'fastify'
 import type { FastifyInstance, FastifyRequest, InjectOptions } from 'fastify'
 import t from 'tap'
 import quota, { exposedHeaders, firstOf } from '../src/index.js'

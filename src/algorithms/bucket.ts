@@ -22,6 +22,7 @@ export const tokenBucket: Algorithm = {
       3 * burst * period,
       `three times burst times window in ${tick === 1 ? 'milliseconds' : 'seconds'}`
     )
+    exactly((3 * burst * window) / (quota || 1), 'the milliseconds that three times burst take to refill')
     return [quota, period, burst, tick]
   },
 
@@ -29,7 +30,7 @@ export const tokenBucket: Algorithm = {
     const [quota = 0, period = 0, burst = 0, tick = 1] = params
     const at = Math.floor(now / tick)
     const level = drained(state, quota, at)
-    const capacity = burst * period
+    const capacity = quota > 0 ? burst * period : 0
     const over = level + units * period - capacity
     const allowed = quota > 0 && (units === 0 || over <= 0)
     const debt = allowed ? level + units * period : level
@@ -41,7 +42,7 @@ export const tokenBucket: Algorithm = {
       allowed,
       state: debt === 0 ? EMPTY : [debt, at],
       remaining,
-      effectiveWindow: until(parts, params, now),
+      effectiveWindow: quota > 0 ? until(parts, params, now) : 0,
       retryAfter: allowed ? 0 : fits ? until(over, params, now) : NEVER,
       delay: 0,
       ttl: until(debt, params, now)
@@ -73,8 +74,11 @@ function drained([debt = 0, last = 0]: State, quota: number, at: number): number
   return Math.max(0, debt - Math.max(0, at - last) * quota)
 }
 
-/** Milliseconds until `parts` have drained, to the first tick at which they have. */
+/**
+ * Milliseconds until `parts` have drained, to the first tick at which they have. Without a quota nothing ever does; what was
+ * spent is then kept as long as a quota of 1 would keep it.
+ */
 function until(parts: number, [quota = 0, , , tick = 1]: Params, now: number): number {
-  if (parts === 0 || quota === 0) return 0
-  return (Math.floor(now / tick) + Math.ceil(parts / quota)) * tick - now
+  if (parts === 0) return 0
+  return (Math.floor(now / tick) + Math.ceil(parts / (quota || 1))) * tick - now
 }

@@ -21,7 +21,7 @@ export const slidingWindow: Algorithm = {
   },
 
   step(state, [quota = 0, window = 0, precision = 1], now, units) {
-    const entries = living(state, window, now)
+    const entries = living(state, window, precision, now)
     const used = total(entries)
     const allowed = quota > 0 && (units === 0 || used + units <= quota)
     const next = allowed ? charged(entries, window, precision, now, units) : entries
@@ -41,7 +41,7 @@ export const slidingWindow: Algorithm = {
   },
 
   settle(state, [quota = 0, window = 0, precision = 1], now, charge, actual) {
-    const entries = living(state, window, now)
+    const entries = living(state, window, precision, now)
     if (actual <= charge.units) return takenBack(entries, charge.at, charge.units - actual)
     const room = Math.max(0, 2 * quota - total(entries))
     return charged(entries, window, precision, now, Math.min(actual - charge.units, room))
@@ -50,28 +50,36 @@ export const slidingWindow: Algorithm = {
 
 const wholeSeconds = (window: number): number => Math.ceil(window / 1000)
 
-/** The entries that still count. A time later than `now` is a clock that went back: it becomes `now`. */
-function living(state: State, window: number, now: number): State {
+/**
+ * The entries that still count. A time later than `now` is a clock that went back: it becomes `now`, and an entry that
+ * starts too early by that joins the one before.
+ */
+function living(state: State, window: number, precision: number, now: number): State {
   const entries: number[] = []
   for (let i = 0; i < state.length; i += 3) {
+    const first = Math.min(state[i + 1]!, now)
     const latest = Math.min(state[i + 2]!, now)
     if (latest + window <= now) continue
-    if (entries.length > 0 && latestOf(entries) === latest) {
-      entries[entries.length - 3]! += state[i]! // entries that leave together are one
+    if (joinsLast(entries, window, precision, first)) {
+      entries[entries.length - 3]! += state[i]!
+      entries[entries.length - 1] = latest
     } else {
-      entries.push(state[i]!, Math.min(state[i + 1]!, now), latest)
+      entries.push(state[i]!, first, latest)
     }
   }
   return entries.length === 0 ? EMPTY : entries
 }
 
+/** Whether the current entry's first unit is less than a sub-window old at `time`. */
+function joinsLast(entries: State, window: number, precision: number, time: number): boolean {
+  return entries.length > 0 && (time - entries[entries.length - 2]!) * precision < window
+}
+
 function charged(entries: State, window: number, precision: number, now: number, units: number): State {
   if (units === 0) return entries
+  if (!joinsLast(entries, window, precision, now)) return [...entries, units, now, now]
   const last = entries.length - 3
-  const joins = last >= 0 && (now - entries[last + 1]!) * precision < window
-  return joins
-    ? entries.with(last, entries[last]! + units).with(last + 2, now)
-    : [...entries, units, now, now]
+  return entries.with(last, entries[last]! + units).with(last + 2, now)
 }
 
 /** Takes units back from the entry they were charged to, at most its count; from none if that entry is gone. */
