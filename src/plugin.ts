@@ -117,7 +117,7 @@ function serve(app: FastifyInstance, scope: Scope, settings: Settings): void {
   const faults = new OperatorFaults()
   const office: Office = { registry, store, addressing: addressing(settings.ipv6Prefix), faults, warnings }
   const wire: Wire = { ...settings, ...refusalBody(settings.problem, faults) }
-  const table = new RouteTable(instance => scopeOf(instance) ?? scope, warnings)
+  const table = new RouteTable(instance => scopeOf(instance)!, warnings)
   const decisions = channel('fastify-quota:decision')
   let forwardingSeen = false
   let lateAsked = -Infinity

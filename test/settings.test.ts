@@ -147,7 +147,7 @@ t.test('what is written wrongly is refused with the option, the value and what w
     [{ legacy: { reset: 'delta' } }, 'legacy.style must be "x-ratelimit", got undefined'],
     [
       { legacy: { stile: 'x-ratelimit', reset: 'delta' } },
-      'unknown option "stile" with the value "x-ratelimit"; did you mean "style"?'
+      'legacy: unknown option "stile" with the value "x-ratelimit"; did you mean "style"?'
     ],
     [{ fields: true }, 'fields must be "draft-11" or false, got true'],
     [{ fields: null }, 'fields must be "draft-11" or false, got null'],
