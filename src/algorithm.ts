@@ -23,6 +23,19 @@ export interface Algorithm {
    * More than was charged is charged at `now`, beyond the quota if need be, up to one quota of debt.
    */
   settle(state: State, params: Params, now: number, charge: Receipt, actual: number): State
+  /** The units that `settle` can charge at `now`, down to one quota of debt: what exceeds them is dropped. */
+  room(state: State, params: Params, now: number): number
+  /** The most units that can be held at once: a charge of more is refused for ever. The fields announce it as `q`. */
+  capacity(params: Params): number
+  /** The `at` of the receipt of a charge made at `now`; left out: `now`. */
+  receiptAt?(params: Params, now: number): number
+  /** Prolongs a charge that ends by itself. `charge.units` is 0 if it has ended already. */
+  renew?(
+    state: State,
+    params: Params,
+    now: number,
+    charge: Receipt
+  ): { readonly state: State; readonly charge: Receipt }
 }
 
 /** What a policy says about its numbers, before an algorithm makes integers of them. */
@@ -37,6 +50,10 @@ export interface Terms {
   readonly burst: number
   /** Whether a fixed window starts on the clock instead of with its first request. */
   readonly align: boolean
+  /** The longest time in a bucket's queue in milliseconds; 0: it refuses instead of queueing. */
+  readonly maxDelay: number
+  /** How long a lease lasts unless it is released or renewed, in milliseconds. */
+  readonly holdFor: number
 }
 
 /** Integers chosen by an algorithm's `params`; nobody else reads them. */
@@ -75,13 +92,26 @@ export const UNKNOWN = -2
 
 /** Proof of a charge, kept by whoever may have to correct it. */
 export interface Receipt {
-  /** The store's time of the charge, in milliseconds. */
+  /** The store's time of the charge, in milliseconds; of a lease, the time it ends. */
   readonly at: number
   readonly units: number
 }
 
 /** Terms that cannot be computed with exact integers; the message says which and why. */
 export class TermsError extends Error {}
+
+/**
+ * The tick that a window is counted in, in milliseconds, and how many of them it has: a millisecond, or from an hour on a
+ * second, or the products of counts and windows would soon pass 2^53.
+ * @throws {TermsError} when the window is no whole ticks; `rule` says who wants them.
+ */
+export function ticks(window: number, rule: string): readonly [tick: number, count: number] {
+  const tick = window >= HOUR ? 1000 : 1
+  if (window % tick === 0) return [tick, window / tick]
+  throw new TermsError(`${rule} whole seconds, got ${window} ms`)
+}
+
+const HOUR = 3_600_000
 
 /**
  * Passes a computed bound of an algorithm's arithmetic on, if doubles hold it exactly.

@@ -1,4 +1,5 @@
 import type { Receipt, Step } from './algorithm.js'
+import type { Later } from './later.js'
 import type { QuotaPolicy } from './policy.js'
 
 /** One policy's part in a decision. */
@@ -24,7 +25,7 @@ export interface ServiceLimit extends Omit<Step, 'state' | 'ttl'> {
   readonly policy: QuotaPolicy
   /** Units that were asked for; 0 for a peek. */
   readonly units: number
-  /** Empty unless units were charged. */
+  /** Of what was charged in this call; empty if nothing was. */
   readonly charges: readonly Receipt[]
 }
 
@@ -45,13 +46,17 @@ export interface Answer {
  * rejects for an outage.
  */
 export interface Store {
-  consume(charges: readonly Charge[]): Answer | Promise<Answer>
-  /** Corrects charges made earlier and answers what is left. */
-  settle(settlements: readonly Settlement[]): Answer | Promise<Answer>
+  consume(charges: readonly Charge[]): Later<Answer>
+  /** Corrects charges made earlier and answers what is left, with the receipts of what it charged for that. */
+  settle(settlements: readonly Settlement[]): Later<Answer>
+  /** Prolongs leases and answers their new receipts. A lease that has ended has none. */
+  renew(leases: readonly Omit<Settlement, 'actual'>[]): Later<readonly (readonly Receipt[])[]>
   /** What `consume` would find, for no units; changes nothing. */
-  peek(charges: readonly Omit<Charge, 'units'>[]): Answer | Promise<Answer>
+  peek(charges: readonly Omit<Charge, 'units'>[]): Later<Answer>
   /** Forgets what these policies have counted for these partitions. */
-  reset(charges: readonly Omit<Charge, 'units'>[]): void | Promise<void>
-  /** Releases timers and connections of the store's own. */
-  close(): void | Promise<void>
+  reset(charges: readonly Omit<Charge, 'units'>[]): Later<void>
+  /** Told by each app that begins to use it. */
+  open?(): void
+  /** Told by each app that ends: releases timers and connections of the store's own after the last. */
+  close(): Later<void>
 }

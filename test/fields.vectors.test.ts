@@ -4,7 +4,10 @@ import t from 'tap'
 import { UNKNOWN } from '../src/algorithm.js'
 import type { Algorithm, State, Terms } from '../src/algorithm.js'
 import { tokenBucket } from '../src/algorithms/bucket.js'
+import { concurrency } from '../src/algorithms/concurrency.js'
 import { fixedWindow } from '../src/algorithms/fixed-window.js'
+import { slidingWindowCounter } from '../src/algorithms/sliding-window-counter.js'
+import { slidingWindow } from '../src/algorithms/sliding-window.js'
 import {
   carriesFields,
   closestFirst,
@@ -89,6 +92,14 @@ interface AlgorithmState {
   readonly capacity: number
   readonly refillPerSecond: number
   readonly tokens: number
+  readonly tatAheadMs: number
+  readonly hits: number
+  readonly oldestExpiresInMs: number
+  readonly expiriesMs?: readonly number[]
+  readonly previous: number
+  readonly current: number
+  readonly elapsedMs: number
+  readonly inFlight: number
   readonly deniedCost?: number
   readonly cap?: unknown
 }
@@ -97,14 +108,7 @@ interface AlgorithmState {
 const NOT_HERE: readonly (readonly [reason: string, applies: (input: Input) => boolean])[] = [
   ['the fields are only written, not parsed', ({ parse }) => parse !== undefined],
   ['select: closest comes with the wire', ({ select }) => select === 'closest'],
-  ['the cap on r/t comes with the wire', ({ algorithm }) => algorithm?.cap !== undefined],
-  ['no GCRA: the token bucket is the same algorithm', ({ algorithm }) => algorithm?.type === 'gcra'],
-  [
-    'the state of a log is not that of the sliding window',
-    ({ algorithm }) => algorithm?.type === 'sliding-log'
-  ],
-  ['no sliding counter yet', ({ algorithm }) => algorithm?.type === 'sliding-counter'],
-  ['no concurrency yet', ({ algorithm }) => algorithm?.type === 'concurrency']
+  ['the cap on r/t comes with the wire', ({ algorithm }) => algorithm?.cap !== undefined]
 ]
 
 const NOW = 1_800_000_000_000
@@ -152,28 +156,67 @@ function limitItem(limit: WireLimit): LimitItem {
   }
 }
 
-/** The state as the algorithm keeps it, and the terms that make it: one unit of the bucket weighs its window in ms. */
-function stored(state: AlgorithmState): { algorithm: Algorithm; state: State; terms: Terms } {
-  const common = { precision: 10, align: false }
-  if (state.type === 'fixed-window') {
-    const { quota, windowMs: window, used, windowLeftMs } = state
-    const terms = { ...common, quota, window, burst: quota }
-    return { algorithm: fixedWindow, state: [used, NOW - (window - windowLeftMs)], terms }
-  }
-  const window = 8000
-  const { capacity: burst, refillPerSecond, tokens } = state
-  const terms = { ...common, quota: (refillPerSecond * window) / 1000, window, burst }
-  return { algorithm: tokenBucket, state: [Math.round((burst - tokens) * window), NOW], terms }
+interface Stored {
+  readonly algorithm: Algorithm
+  readonly state: State
+  readonly terms: Partial<Terms>
+  readonly now?: number
+}
+
+/** The state as each algorithm keeps it at `now`, and the terms that make it. One unit of a bucket weighs its window in ms. */
+const STORED: Readonly<Record<string, (state: AlgorithmState) => Stored>> = {
+  'fixed-window': ({ quota, windowMs: window, used, windowLeftMs }) => ({
+    algorithm: fixedWindow,
+    state: [used, NOW - (window - windowLeftMs)],
+    terms: { quota, window }
+  }),
+  'token-bucket'({ capacity: burst, refillPerSecond, tokens }) {
+    const window = 8000
+    const terms = { quota: (refillPerSecond * window) / 1000, window, burst }
+    return { algorithm: tokenBucket, state: [Math.round((burst - tokens) * window), NOW], terms }
+  },
+  // The theoretical arrival time is ahead by what the debt takes to drain: quota parts in each ms.
+  gcra: ({ quota, windowMs: window, tatAheadMs }) => ({
+    algorithm: tokenBucket,
+    state: [tatAheadMs * quota, NOW],
+    terms: { quota, window, burst: quota }
+  }),
+  'sliding-log'({ quota, windowMs: window, hits, oldestExpiresInMs, expiriesMs }) {
+    const expiries = expiriesMs ?? Array<number>(hits).fill(oldestExpiresInMs)
+    const state = [...new Set(expiries)].flatMap(expiry => {
+      const at = NOW + expiry - window
+      return [expiries.filter(other => other === expiry).length, at, at]
+    })
+    return { algorithm: slidingWindow, state, terms: { quota, window, precision: window } }
+  },
+  'sliding-counter': ({ quota, windowMs: window, previous, current, elapsedMs }) => ({
+    algorithm: slidingWindowCounter,
+    state: [NOW / window, current, previous],
+    terms: { quota, window, precision: 1 },
+    now: NOW + elapsedMs
+  }),
+  concurrency: ({ quota, inFlight }) => ({
+    algorithm: concurrency,
+    state: [inFlight, NOW + 30_000],
+    terms: { quota }
+  })
+}
+
+const USUAL: Terms = {
+  quota: 1,
+  window: 60_000,
+  precision: 10,
+  burst: 1,
+  align: false,
+  maxDelay: 0,
+  holdFor: 30_000
 }
 
 function decided(name: string, input: AlgorithmState): LimitItem {
-  const { algorithm, state, terms } = stored(input)
-  const { remaining, effectiveWindow } = algorithm.step(
-    state,
-    algorithm.params(terms),
-    NOW,
-    input.deniedCost ?? 0
-  )
+  const { algorithm, state, terms, now = NOW } = STORED[input.type]!(input)
+  const params = algorithm.params({ ...USUAL, ...terms })
+  const { remaining, effectiveWindow } = algorithm.step(state, params, now, input.deniedCost ?? 0)
+  if (effectiveWindow === 0) return { name, available: remaining }
   return measuredLimit(name, remaining, effectiveWindow)
 }
 

@@ -15,30 +15,51 @@ t.setTimeout(30_000 + numRuns * 300)
 // Windows below a second are announced with a warning each.
 process.removeAllListeners('warning')
 
-type Policy = Pick<PolicyOptions, 'quota' | 'window' | 'algorithm' | 'precision' | 'align' | 'burst'>
+type Policy = Pick<PolicyOptions, 'window' | 'precision' | 'align' | 'burst'> & {
+  readonly quota: number
+  readonly algorithm: Exclude<PolicyOptions['algorithm'], 'concurrency' | undefined>
+}
 
 const quotas = fc.integer({ min: 1, max: 12 })
 const windows = fc.constantFrom(1, 2, 3, 7, 10, 60, 3600, 5400, 86_400)
 const anyWindows = fc.oneof(
   windows,
-  fc.constantFrom<PolicyOptions['window'][]>('500ms', '999ms', '1001ms', '2500ms')
+  fc.constantFrom<(PolicyOptions['window'] & {})[]>('500ms', '999ms', '1001ms', '2500ms')
 )
 
-const algorithms: Readonly<Record<NonNullable<Policy['algorithm']>, fc.Arbitrary<Policy>>> = {
+/** All that tell how long to wait. */
+const algorithms: Readonly<Record<Policy['algorithm'], fc.Arbitrary<Policy>>> = {
   'sliding-window': fc.record({
-    algorithm: fc.constant('sliding-window'),
+    algorithm: fc.constant('sliding-window' as const),
+    quota: quotas,
+    window: anyWindows,
+    precision: fc.integer({ min: 1, max: 12 })
+  }),
+  'sliding-window-log': fc.record({
+    algorithm: fc.constant('sliding-window-log' as const),
+    quota: quotas,
+    window: anyWindows
+  }),
+  'sliding-window-counter': fc.record({
+    algorithm: fc.constant('sliding-window-counter' as const),
     quota: quotas,
     window: anyWindows,
     precision: fc.integer({ min: 1, max: 12 })
   }),
   'fixed-window': fc.record({
-    algorithm: fc.constant('fixed-window'),
+    algorithm: fc.constant('fixed-window' as const),
     quota: quotas,
     window: anyWindows,
     align: fc.boolean()
   }),
   'token-bucket': fc.record({
-    algorithm: fc.constant('token-bucket'),
+    algorithm: fc.constant('token-bucket' as const),
+    quota: quotas,
+    window: anyWindows,
+    burst: fc.integer({ min: 1, max: 15 })
+  }),
+  'leaky-bucket': fc.record({
+    algorithm: fc.constant('leaky-bucket' as const),
     quota: quotas,
     window: anyWindows,
     burst: fc.integer({ min: 1, max: 15 })
@@ -258,7 +279,7 @@ for (const [algorithm, policy] of Object.entries(algorithms)) {
 const several = fc
   .tuple(...Object.values(algorithms))
   .chain(policies => fc.shuffledSubarray(policies, { minLength: 2 }))
-  .map(policies => Object.fromEntries(policies.map(policy => [policy.algorithm ?? '', policy])))
+  .map(policies => Object.fromEntries(policies.map(policy => [policy.algorithm, policy])))
 
 t.test('several policies: the lowest r counts, and one wait is enough for all', async () => {
   await check(

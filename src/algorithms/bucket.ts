@@ -1,70 +1,87 @@
-import { EMPTY, NEVER, TermsError, exactly } from '../algorithm.js'
-import type { Algorithm, Params, State } from '../algorithm.js'
+import { EMPTY, NEVER, exactly, ticks } from '../algorithm.js'
+import type { Algorithm, Params, State, Terms } from '../algorithm.js'
 
 /**
  * A bucket of `burst` units that refills at quota per window: at most burst + quota in any window.
  *
  * It is kept as debt, in integers: a unit weighs one window in ticks, and every tick drains as many parts as the quota has
- * units, so nothing is ever rounded. The tick is a millisecond, or a second for windows of an hour and more.
+ * units, so nothing is ever rounded. The tick is a millisecond, or a second for windows of an hour and more; of a queue it
+ * is always a millisecond.
  *
  * State: debt, tick of that debt.
  */
-export const tokenBucket: Algorithm = {
-  name: 'token-bucket',
+export const tokenBucket: Algorithm = bucket('token-bucket')
 
-  params({ quota, window, burst }) {
-    const tick = window >= HOUR ? 1000 : 1
-    if (window % tick !== 0) {
-      throw new TermsError(`a bucket's window of an hour or more must be whole seconds, got ${window} ms`)
+/**
+ * As a meter, the same as the token bucket, seen from the other side. As a queue, with `maxDelay`, it delays what it would
+ * refuse, so that no more than the quota starts in any window: a request starts when all before it have drained, and is
+ * refused only if it would start later than `maxDelay`. It is charged when it is queued.
+ */
+export const leakyBucket: Algorithm = bucket('leaky-bucket')
+
+function bucket(name: string): Algorithm {
+  return {
+    name,
+
+    params(terms) {
+      const { quota, window, maxDelay } = terms
+      // Started to the millisecond, or the requests on both sides of a tick could come closer than their pace.
+      const [tick, period] = maxDelay === 0 ? ticks(window, RULE) : [1, window]
+      const capacity = maxDelay === 0 ? terms.burst * period : maxDelay * quota + period
+      exactly(3 * capacity, `three times ${capacityIn(terms)} in ${tick === 1 ? 'milliseconds' : 'seconds'}`)
+      exactly((3 * capacity * tick) / (quota || 1), `the milliseconds in which that drains`)
+      return [quota, period, quota === 0 ? 0 : capacity, tick, maxDelay === 0 ? 0 : 1]
+    },
+
+    step(state, params, now, units) {
+      const [quota = 0, period = 1, capacity = 0, tick = 1, queue = 0] = params
+      const at = Math.floor(now / tick)
+      const level = drained(state, quota, at)
+      const over = level + units * period - capacity
+      const allowed = quota > 0 && (units === 0 || over <= 0)
+      const debt = allowed ? level + units * period : level
+      const free = capacity - debt
+      const remaining = Math.max(0, Math.floor(free / period))
+      const fits = units * period <= capacity && quota > 0
+      const parts = allowed || !fits ? (remaining > 0 ? free : period - free) : over
+      return {
+        allowed,
+        state: debt === 0 ? EMPTY : [debt, at],
+        remaining,
+        effectiveWindow: quota > 0 ? until(parts, params, now) : 0,
+        retryAfter: allowed ? 0 : fits ? until(over, params, now) : NEVER,
+        delay: queue === 1 && allowed && units > 0 ? until(level + (units - 1) * period, params, now) : 0,
+        ttl: until(debt, params, now)
+      }
+    },
+
+    settle(state, [quota = 0, period = 1, capacity = 0, tick = 1, queue = 0], now, charge, actual) {
+      const at = Math.floor(now / tick)
+      const level = drained(state, quota, at)
+      const more = Math.min(Math.max(0, actual - charge.units) * period, Math.max(0, 2 * capacity - level))
+      const drainedSince = (at - Math.floor(charge.at / tick)) * quota
+      // A place in the queue is not given back: those behind it have been told when they start.
+      const mostBack = queue === 1 ? 0 : Math.max(0, charge.units * period - drainedSince)
+      const less = Math.min(Math.max(0, charge.units - actual) * period, mostBack)
+      const debt = Math.max(0, level + more - less)
+      return debt === 0 ? EMPTY : [debt, at]
+    },
+
+    room(state, [quota = 0, period = 1, capacity = 0, tick = 1], now) {
+      const level = drained(state, quota, Math.floor(now / tick))
+      return Math.max(0, Math.floor((2 * capacity - level) / period))
+    },
+
+    capacity([, period = 1, capacity = 0]) {
+      return Math.floor(capacity / period)
     }
-    const period = window / tick
-    exactly(
-      3 * burst * period,
-      `three times burst times window in ${tick === 1 ? 'milliseconds' : 'seconds'}`
-    )
-    exactly((3 * burst * window) / (quota || 1), 'the milliseconds that three times burst take to refill')
-    return [quota, period, burst, tick]
-  },
-
-  step(state, params, now, units) {
-    const [quota = 0, period = 0, burst = 0, tick = 1] = params
-    const at = Math.floor(now / tick)
-    const level = drained(state, quota, at)
-    const capacity = quota > 0 ? burst * period : 0
-    const over = level + units * period - capacity
-    const allowed = quota > 0 && (units === 0 || over <= 0)
-    const debt = allowed ? level + units * period : level
-    const free = capacity - debt
-    const remaining = Math.max(0, Math.floor(free / period))
-    const fits = units <= burst && quota > 0
-    const parts = allowed || !fits ? (remaining > 0 ? free : period - free) : over
-    return {
-      allowed,
-      state: debt === 0 ? EMPTY : [debt, at],
-      remaining,
-      effectiveWindow: quota > 0 ? until(parts, params, now) : 0,
-      retryAfter: allowed ? 0 : fits ? until(over, params, now) : NEVER,
-      delay: 0,
-      ttl: until(debt, params, now)
-    }
-  },
-
-  settle(state, [quota = 0, period = 0, burst = 0, tick = 1], now, charge, actual) {
-    const at = Math.floor(now / tick)
-    const level = drained(state, quota, at)
-    const more = Math.min(
-      Math.max(0, actual - charge.units) * period,
-      Math.max(0, 2 * burst * period - level)
-    )
-    const drainedSince = (at - Math.floor(charge.at / tick)) * quota
-    const mostBack = Math.max(0, charge.units * period - drainedSince)
-    const less = Math.min(Math.max(0, charge.units - actual) * period, mostBack)
-    const debt = Math.max(0, level + more - less)
-    return debt === 0 ? EMPTY : [debt, at]
   }
 }
 
-const HOUR = 3_600_000
+const RULE = 'a bucket with a window of an hour or more counts'
+
+const capacityIn = ({ maxDelay }: Terms): string =>
+  maxDelay === 0 ? 'burst times window' : 'quota times maxDelay'
 
 /**
  * What is left of the debt at `at`. A tick later than that is a clock that went back: nothing has drained. The product may

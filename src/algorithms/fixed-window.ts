@@ -38,6 +38,15 @@ export const fixedWindow: Algorithm = {
     const less = contains(state, window, charge.at) ? Math.max(0, charge.units - actual) : 0
     const spent = Math.max(0, count + more - less)
     return spent === 0 ? EMPTY : [spent, start]
+  },
+
+  room(state, [quota = 0, window = 0], now) {
+    const [count = 0] = living(state, window, now)
+    return Math.max(0, 2 * quota - count)
+  },
+
+  capacity([quota = 0]) {
+    return quota
   }
 }
 

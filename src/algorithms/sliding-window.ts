@@ -6,9 +6,12 @@ import type { Algorithm, State } from '../algorithm.js'
  *
  * A log of admissions, compressed: an entry is (count, time of its first unit, time of its latest unit), oldest first. A
  * new entry starts when the current one's first unit is window / precision old, so there are at most precision + 2. An
- * entry counts in full until its latest unit is a window old. Counting it for longer than the exact log would keeps the
- * promise at the price of yield: somebody who presses without pause gets at least precision / (precision + 1) of the
+ * entry counts in full until its latest unit is a window old. Counting it longer than the exact log does keeps the
+ * promise and costs yield: somebody who presses without pause gets at least precision / (precision + 1) of the
  * quota; who spends it at once has all of it back one window later.
+ *
+ * With as many sub-windows as the window has milliseconds, only units of the same millisecond share an entry: then it is
+ * the exact log.
  */
 export const slidingWindow: Algorithm = {
   name: 'sliding-window',
@@ -16,7 +19,7 @@ export const slidingWindow: Algorithm = {
   params({ quota, window, precision }) {
     exactly(quota * 2, 'twice the quota')
     exactly(quota * wholeSeconds(window), 'quota times window in seconds')
-    exactly(window * precision, 'window in milliseconds times precision')
+    if (precision < window) exactly(window * precision, 'window in milliseconds times precision')
     return [quota, window, precision]
   },
 
@@ -43,8 +46,16 @@ export const slidingWindow: Algorithm = {
   settle(state, [quota = 0, window = 0, precision = 1], now, charge, actual) {
     const entries = living(state, window, precision, now)
     if (actual <= charge.units) return takenBack(entries, charge.at, charge.units - actual)
-    const room = Math.max(0, 2 * quota - total(entries))
-    return charged(entries, window, precision, now, Math.min(actual - charge.units, room))
+    const units = Math.min(actual - charge.units, room(entries, quota))
+    return charged(entries, window, precision, now, units)
+  },
+
+  room(state, [quota = 0, window = 0, precision = 1], now) {
+    return room(living(state, window, precision, now), quota)
+  },
+
+  capacity([quota = 0]) {
+    return quota
   }
 }
 
@@ -116,6 +127,8 @@ function effectiveWindow(
   const oldestLeaves = entries.length === 0 ? 0 : entries[2]! + window - now
   return Math.max(oldestLeaves, Math.ceil((remaining * wholeSeconds(window)) / quota) * 1000)
 }
+
+const room = (entries: State, quota: number): number => Math.max(0, 2 * quota - total(entries))
 
 const latestOf = (entries: State): number => entries[entries.length - 1]!
 

@@ -35,7 +35,7 @@ interface Partition {
   readonly key: string
   /** By the policy's slot. */
   readonly states: State[]
-  /** When the last of its states says nothing any more. */
+  /** When the last of its states says nothing any more; 0: none says anything. */
   end: number
   /** When each of its policies has something left again. */
   spentUntil: number
@@ -52,7 +52,8 @@ export class MemoryStore implements Store {
   readonly #maxPartitions: number
   readonly #partitions = new Map<string, Partition>()
   readonly #slots = new Map<string, number>()
-  readonly #sweeper: NodeJS.Timeout
+  #sweeper: NodeJS.Timeout | undefined
+  #users = 0
   #clock = monotonic
   #hand: Iterator<Partition, undefined> = this.#partitions.values()
   #call = 0
@@ -61,8 +62,12 @@ export class MemoryStore implements Store {
   /** Use {@link memoryStore}, which checks its options. */
   constructor(maxPartitions: number) {
     this.#maxPartitions = maxPartitions
-    // Made here, never by a request: a timer keeps alive the async context it was made in.
-    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_EVERY).unref()
+  }
+
+  /** Begins to sweep. An app does this as it starts: a timer keeps alive the async context it was made in. */
+  open(): void {
+    this.#users++
+    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_EVERY).unref()
   }
 
   /** Partitions held, expired ones that were not swept yet included. */
@@ -87,8 +92,8 @@ export class MemoryStore implements Store {
       const step = refused && steps[i]!.allowed ? this.#step(partitions[i]!, policy, now, 0) : steps[i]!
       // A refusal is written too: time alone may have changed the state, above all when it went back.
       this.#write(partitions[i]!, policy, now, step)
-      const charged = !refused && step.allowed && units > 0
-      limits.push(serviceLimit(policy, step, units, charged ? [{ at: now, units }] : NO_CHARGES))
+      const charged = !refused && step.allowed ? units : 0
+      limits.push(serviceLimit(policy, step, units, receipts(policy, now, charged)))
     }
     return { limits, source: 'memory' }
   }
@@ -98,12 +103,36 @@ export class MemoryStore implements Store {
     const partitions = this.#open(settlements)
     const limits = settlements.map(({ policy, charges, actual }, i) => {
       const partition = partitions[i]!
-      const state = settled(this.#state(partition, policy), policy, now, charges, actual)
-      const step = policy.algorithm.step(state, policy.params, now, 0)
+      const state = this.#state(partition, policy)
+      const surplus = total(charges) - actual
+      // A receipt of units that were dropped would take back those of others.
+      const more = surplus < 0 ? Math.min(-surplus, policy.algorithm.room(state, policy.params, now)) : 0
+      const next = settled(state, policy, now, charges, surplus < 0 ? -more : surplus)
+      const step = policy.algorithm.step(next, policy.params, now, 0)
       this.#write(partition, policy, now, step)
-      return serviceLimit(policy, step, 0, NO_CHARGES)
+      return serviceLimit(policy, step, 0, receipts(policy, now, more))
     })
     return { limits, source: 'memory' }
+  }
+
+  renew(leases: readonly Omit<Settlement, 'actual'>[]): readonly (readonly Receipt[])[] {
+    const now = this.#clock()
+    const partitions = this.#open(leases)
+    const touched = new Map<Partition, Set<QuotaPolicy>>()
+    const receipts = leases.map(({ policy, charges }, i) => {
+      const partition = partitions[i]!
+      touched.set(partition, (touched.get(partition) ?? new Set()).add(policy))
+      return charges.flatMap(charge => {
+        const renewed = policy.algorithm.renew!(this.#state(partition, policy), policy.params, now, charge)
+        this.#keep(partition, policy, renewed.state)
+        return renewed.charge.units === 0 ? [] : [renewed.charge]
+      })
+    })
+    for (const [partition, policies] of touched) {
+      for (const policy of policies)
+        this.#write(partition, policy, now, this.#step(partition, policy, now, 0))
+    }
+    return receipts
   }
 
   peek(charges: readonly Omit<Charge, 'units'>[]): Answer {
@@ -119,15 +148,18 @@ export class MemoryStore implements Store {
   reset(charges: readonly Omit<Charge, 'units'>[]): void {
     for (const { partition, policy } of charges) {
       const known = this.#partitions.get(partition)
-      if (known !== undefined) known.states[this.#slot(policy)] = EMPTY
+      if (known !== undefined) this.#keep(known, policy, EMPTY)
     }
   }
 
   close(): void {
-    clearInterval(this.#sweeper) // what is counted stays: another app may use this store
+    this.#users = Math.max(0, this.#users - 1)
+    if (this.#users > 0) return
+    clearInterval(this.#sweeper)
+    this.#sweeper = undefined
   }
 
-  /** The records of the partitions of one call. A new one is held from its first write on. */
+  /** The records of the partitions of one call. A new one is held at once, and swept if nothing is written to it. */
   #open(charges: readonly { readonly partition: string }[]): readonly Partition[] {
     const call = ++this.#call
     let last: Partition | undefined
@@ -169,11 +201,22 @@ export class MemoryStore implements Store {
 
   #write(partition: Partition, policy: QuotaPolicy, now: number, step: Step): void {
     const { state, remaining, effectiveWindow, ttl } = step
+    partition.end = Math.max(partition.end, now + ttl)
+    if (remaining === 0) {
+      // Where nobody knows when something is left again, it is when nothing is counted any more.
+      partition.spentUntil = Math.max(partition.spentUntil, now + (effectiveWindow || ttl))
+    }
+    this.#keep(partition, policy, state)
+  }
+
+  /** Keeps a state. A partition all of whose charges were given back or forgotten is one that may go. */
+  #keep(partition: Partition, policy: QuotaPolicy, state: State): void {
     const slot = this.#slot(policy)
     while (partition.states.length < slot) partition.states.push(EMPTY)
     partition.states[slot] = state
-    partition.end = Math.max(partition.end, now + ttl)
-    if (remaining === 0) partition.spentUntil = Math.max(partition.spentUntil, now + effectiveWindow)
+    if (state.length > 0 || partition.states.some(({ length }) => length > 0)) return
+    partition.end = 0
+    partition.spentUntil = 0
   }
 
   /** Makes room for one: what has expired, else of a few one that has something left, that which would expire first. */
@@ -236,23 +279,31 @@ function serviceLimit(
   return { policy, units, allowed, remaining, effectiveWindow, retryAfter, delay, charges }
 }
 
+/** The receipts of what was charged now. */
+function receipts({ algorithm, params }: QuotaPolicy, now: number, units: number): readonly Receipt[] {
+  return units > 0 ? [{ at: algorithm.receiptAt?.(params, now) ?? now, units }] : NO_CHARGES
+}
+
 /** A surplus is taken back from the latest receipt first, at most its units; a shortfall is charged at once. */
 function settled(
   state: State,
-  policy: QuotaPolicy,
+  { algorithm, params }: QuotaPolicy,
   now: number,
   charges: readonly Receipt[],
-  actual: number
+  surplus: number
 ): State {
-  const { algorithm, params } = policy
+  if (surplus < 0) return algorithm.settle(state, params, now, { at: now, units: 0 }, -surplus)
   let next = state
-  let surplus = charges.reduce((sum, charge) => sum + charge.units, 0) - actual
-  if (surplus < 0) return algorithm.settle(next, params, now, { at: now, units: 0 }, -surplus)
-  for (let i = charges.length - 1; i >= 0 && surplus > 0; i--) {
+  let left = surplus
+  for (let i = charges.length - 1; i >= 0 && left > 0; i--) {
     const charge = charges[i]!
-    const back = Math.min(surplus, charge.units)
+    const back = Math.min(left, charge.units)
     next = algorithm.settle(next, params, now, charge, charge.units - back)
-    surplus -= back
+    left -= back
   }
   return next
+}
+
+function total(charges: readonly Receipt[]): number {
+  return charges.reduce((sum, charge) => sum + charge.units, 0)
 }

@@ -16,6 +16,8 @@ const written = (terms: Partial<Terms>): Terms => ({
   precision: 10,
   burst: 10,
   align: false,
+  maxDelay: 0,
+  holdFor: 30_000,
   ...terms
 })
 const own = params(written({}))

@@ -1,12 +1,13 @@
 import t from 'tap'
 import { EMPTY } from '../../src/algorithm.js'
 import { compilePolicy } from '../../src/policy.js'
-import type { PolicyOptions, QuotaPolicy } from '../../src/policy.js'
+import type { QuotaPolicy } from '../../src/policy.js'
+import type { PolicyOptions } from '../../src/policy-options.js'
 import { memoryStore } from '../../src/stores/memory.js'
 import { mostInAnyWindow } from './kit.js'
 import type { Admission } from './kit.js'
 
-/** The acceptance figures of numbers.md, through the pure step and through the memory store. */
+/** What four kinds of traffic make each algorithm admit, exactly, through the pure step and through the memory store. */
 
 /** A whole minute since the epoch: there a window aligned to the clock opens. */
 const T0 = 29_231_667 * 60_000
@@ -72,6 +73,11 @@ const phase: readonly (readonly [options: PolicyOptions, aligned: Figures, shift
     { anyWindow: 20, excess: '2.00x', inAll: 30, firstSecond: 5 }
   ],
   [
+    { ...minute, algorithm: 'sliding-window-log' },
+    { anyWindow: 10, excess: '1.00x', inAll: 20, firstSecond: 5 },
+    { anyWindow: 10, excess: '1.00x', inAll: 20, firstSecond: 5 }
+  ],
+  [
     { ...minute, algorithm: 'token-bucket', burst: 10 },
     { anyWindow: 19, excess: '1.90x', inAll: 29, firstSecond: 5 },
     { anyWindow: 19, excess: '1.90x', inAll: 29, firstSecond: 5 }
@@ -95,30 +101,45 @@ for (const [name, limit] of Object.entries(limiters)) {
     const second = { quota: 10, window: '1s' } as const
     const times = [...Array<number>(10).fill(990), ...Array<number>(10).fill(1010)]
     t.equal(limit(policy({ ...second, algorithm: 'fixed-window', align: true }), times).length, 20)
-    const admissions = limit(policy({ ...second, algorithm: 'sliding-window' }), times)
-    t.strictSame(
-      admissions.map(({ at }) => at),
-      Array<number>(10).fill(990),
-      'the 11th is refused'
-    )
+    for (const algorithm of ['sliding-window', 'sliding-window-log'] as const) {
+      const admissions = limit(policy({ ...second, algorithm }), times)
+      t.strictSame(
+        admissions.map(({ at }) => at),
+        Array<number>(10).fill(990),
+        `${algorithm}: the 11th is refused`
+      )
+    }
   })
 
   t.test(`C, a second of even traffic, through ${name}`, async t => {
     const times = Array.from({ length: 1000 }, (_, i) => i)
-    const bucket = policy({ quota: 100, window: '1s', algorithm: 'token-bucket', burst: 100 })
-    const admissions = limit(bucket, times)
-    t.equal(admissions.length, 199)
-    t.equal(limit(bucket, times, 100).length, 99, 'drained just before')
+    const second = { quota: 100, window: '1s' } as const
+    const counter = policy({ ...second, algorithm: 'sliding-window-counter', precision: 6 })
+    t.equal(limit(counter, times).length, 100)
+    for (const algorithm of ['token-bucket', 'leaky-bucket'] as const) {
+      const bucket = policy({ ...second, algorithm, burst: 100 })
+      const admissions = limit(bucket, times)
+      t.equal(admissions.length, 199, algorithm)
+      t.strictSame(
+        Array.from({ length: 10 }, (_, tenth) => within(admissions, tenth * 100, tenth * 100 + 100)),
+        [100, 19, 10, 10, 10, 10, 10, 10, 10, 10]
+      )
+      t.equal(limit(bucket, times, 100).length, 99, 'drained just before')
+    }
   })
 
   t.test(`D, after a burst at the last moment of a sub-window, through ${name}`, async t => {
-    const times = [
-      ...Array<number>(100).fill(5999),
-      ...Array.from({ length: 24_000 }, (_, i) => 5999 + i * 5)
-    ]
+    const second = { quota: 100, window: '60s' } as const
     for (const precision of [1, 6, 10, 60]) {
-      const admissions = limit(policy({ quota: 100, window: '60s', precision }), times)
-      t.equal(mostInAnyWindow(admissions, 60_000), 100, `precision ${precision}`)
+      const last = 60_000 / precision - 1
+      const times = [
+        ...Array<number>(100).fill(last),
+        ...Array.from({ length: 24_000 }, (_, i) => last + i * 5)
+      ]
+      const most = (algorithm: PolicyOptions['algorithm'] & {}): number =>
+        mostInAnyWindow(limit(policy({ ...second, algorithm, precision }), times), 60_000)
+      t.equal(most('sliding-window'), 100, `precision ${precision}`)
+      t.equal(most('sliding-window-counter'), 200, `the approximation, precision ${precision}`)
     }
   })
 }

@@ -19,6 +19,8 @@ const written = (terms: Partial<Terms>): Terms => ({
   precision: 10,
   burst: 10,
   align: false,
+  maxDelay: 0,
+  holdFor: 30_000,
   ...terms
 })
 
@@ -259,6 +261,69 @@ t.test('an overrun counts until its own units leave', async t => {
   t.match(step(debt, chosen, T0 + 500, 1), { allowed: false, remaining: 0, retryAfter: 1000 })
   t.match(step(debt, chosen, T0 + 1000, 1), { allowed: false, retryAfter: 500 })
   t.match(step(debt, chosen, T0 + 1500, 1), { allowed: true, remaining: 9 })
+})
+
+t.test('with a sub-window for each ms it is the exact log', async t => {
+  const terms = written({ quota: 5, window: 1000, precision: 1000 })
+  const state = spent(terms, [
+    [0, 1],
+    [0, 1],
+    [1, 1],
+    [500, 2]
+  ])
+  t.strictSame(state, [2, T0, T0, 1, T0 + 1, T0 + 1, 2, T0 + 500, T0 + 500], 'one entry for each ms')
+  for (const [at, remaining] of [
+    [999, 0],
+    [1000, 2],
+    [1001, 3],
+    [1499, 3],
+    [1500, 5]
+  ] as const) {
+    t.match(step(state, params(terms), T0 + at, 0), { remaining }, `${at} ms later`)
+  }
+  t.match(step(state, params(terms), T0 + 600, 3), { allowed: false, retryAfter: 401 })
+  t.strictSame(settle(state, params(terms), T0 + 600, { at: T0 + 1, units: 1 }, 0), state.toSpliced(3, 3))
+  t.strictSame(settle(state, params(terms), T0 + 600, { at: T0 + 2, units: 1 }, 0), state)
+})
+
+t.test('the log yields all of its quota to who presses without a pause', async t => {
+  for (const [quota, window] of [
+    [10, 200],
+    [97, 1000]
+  ] as const) {
+    t.equal(pressed(written({ quota, window, precision: window }), 50), 50 * quota)
+  }
+})
+
+t.test('the wait is for the oldest, not for the newest', async t => {
+  for (const precision of [10, 60_000]) {
+    const terms = written({ quota: 2, precision })
+    const state = spent(terms, [
+      [0, 1],
+      [10_000, 1]
+    ])
+    t.match(step(state, params(terms), T0 + 20_000, 1), { allowed: false, retryAfter: 40_000 })
+    t.match(step(state, params(terms), T0 + 60_100, 1), { allowed: true, remaining: 0 })
+  }
+})
+
+t.test('10 at 59 s and 10 at 61 s: none of the second ten', async t => {
+  for (const precision of [1, 10, 60_000]) {
+    const terms = written({ precision })
+    const state = spent(terms, [[59_000, 10]])
+    t.match(step(state, params(terms), T0 + 61_000, 1), { allowed: false, remaining: 0 })
+  }
+})
+
+t.test('a log of a year in ms is exact', async t => {
+  const terms = written({ quota: 2, window: 31_536_000_000, precision: 31_536_000_000 })
+  const state = spent(terms, [
+    [0, 1],
+    [1, 1]
+  ])
+  t.strictSame(state, [1, T0, T0, 1, T0 + 1, T0 + 1])
+  t.match(step(state, params(terms), T0 + 31_535_999_999, 1), { allowed: false, retryAfter: 1 })
+  t.match(step(state, params(terms), T0 + 31_536_000_000, 2), { allowed: false, remaining: 1, retryAfter: 1 })
 })
 
 t.test('terms that doubles cannot count are refused', async t => {

@@ -4,9 +4,10 @@ import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
-import { NEVER } from '../../src/algorithm.js'
+import { NEVER, UNKNOWN } from '../../src/algorithm.js'
 import { compilePolicy } from '../../src/policy.js'
-import type { PolicyOptions, QuotaPolicy } from '../../src/policy.js'
+import type { QuotaPolicy } from '../../src/policy.js'
+import type { PolicyOptions } from '../../src/policy-options.js'
 import type { Answer, Charge, Settlement } from '../../src/store.js'
 import { MemoryStore, memoryStore, monotonic } from '../../src/stores/memory.js'
 import { howToRepeat, runs } from '../algorithms/kit.js'
@@ -36,6 +37,7 @@ function storeAt(t: Test, now: number, options?: Parameters<typeof memoryStore>[
   const store = memoryStore(options)
   const clock = { now }
   store.useClock(() => clock.now)
+  store.open()
   t.teardown(() => store.close())
   return { store, clock }
 }
@@ -124,7 +126,7 @@ t.test('also over several partitions', async t => {
   )
 })
 
-t.test('a policy that passed is not charged for one that refused, in either order (C102)', async t => {
+t.test('a policy that passed is not charged for one that refused, in either order', async t => {
   for (const reversed of [false, true]) {
     const { store } = storeAt(t, T0)
     const charges = [
@@ -138,7 +140,7 @@ t.test('a policy that passed is not charged for one that refused, in either orde
   }
 })
 
-t.test('two quotas at once (numbers.md E)', async t => {
+t.test('two quotas at once', async t => {
   const { store, clock } = storeAt(t, T0)
   const rpm = policy('rpm', { quota: 60, window: '1m' })
   const tpm = policy('tpm', { quota: 100_000, window: '1m', unit: 'tokens' })
@@ -286,6 +288,50 @@ t.test('a shortfall is charged at once, beyond the quota if need be', async t =>
   t.strictSame(remaining(store.peek([charge(burst)])), [5])
 })
 
+t.test('what was charged by a settlement has a receipt of its own', async t => {
+  const { store, clock } = storeAt(t, T0)
+  const tokens = policy('tokens', { quota: 100, window: '1m' })
+  const { charges } = store.consume([charge(tokens, 30)]).limits[0]!
+  clock.now = T0 + 10_000
+  const more = store.settle([settlement(tokens, charges, 45)]).limits[0]!
+  t.match(more, { remaining: 55, charges: [{ at: T0 + 10_000, units: 15 }] })
+  t.strictSame(store.settle([settlement(tokens, charges, 30)]).limits[0]!.charges, [], 'none for what fits')
+  clock.now = T0 + 20_000
+  const both = [...charges, ...more.charges]
+  t.strictSame(
+    store.settle([settlement(tokens, both, 20)]).limits[0]!.charges,
+    [],
+    'nor for what is given back'
+  )
+  t.strictSame(remaining(store.peek([charge(tokens)])), [80])
+  clock.now = T0 + 60_000
+  t.strictSame(remaining(store.peek([charge(tokens)])), [100], 'it was of the latest receipt first')
+
+  const dropped = store.settle([settlement(burst, [], 99)]).limits[0]!
+  t.match(dropped.charges, [{ units: 10 }], 'of what is more than one quota of debt: none')
+  t.strictSame(store.settle([settlement(burst, dropped.charges, 99)]).limits[0]!.charges, [])
+  t.strictSame(remaining(store.settle([settlement(burst, dropped.charges, 3)])), [2])
+
+  const slots = policy('slots', { quota: 5, algorithm: 'concurrency', holdFor: '10s' })
+  const held = store.consume([charge(slots, 1)]).limits[0]!.charges
+  clock.now += 1000
+  t.strictSame(
+    store.settle([settlement(slots, held, 3)]).limits[0]!.charges,
+    [{ at: T0 + 71_000, units: 2 }],
+    'of a lease: when it ends'
+  )
+})
+
+t.test('what is charged of an overrun is whole units, as its receipt says', async t => {
+  const { store, clock } = storeAt(t, T0)
+  const bucket = policy('bucket', { quota: 1, window: '2s', algorithm: 'token-bucket' })
+  const { charges } = store.consume([charge(bucket)]).limits[0]!
+  clock.now += 1000
+  t.match(store.settle([settlement(bucket, charges, 99)]).limits, [
+    { remaining: 0, effectiveWindow: 3000, charges: [{ at: T0 + 1000, units: 1 }] }
+  ])
+})
+
 t.test('several settlements are made in one call, each its own', async t => {
   const { store } = storeAt(t, T0)
   const receipts = store.consume([charge(burst, 4), charge(hourly, 4, 'q'), charge(daily, 3)]).limits
@@ -311,8 +357,18 @@ t.test('what was never charged, or has left, is not given back', async t => {
   t.strictSame(remaining(store.settle([settlement(burst, charges, 0)])), [0])
 })
 
+/** All that count over a window; the first three give it back at once. */
+const COUNTING = [
+  'sliding-window',
+  'sliding-window-log',
+  'fixed-window',
+  'sliding-window-counter',
+  'token-bucket',
+  'leaky-bucket'
+] as const
+
 t.test('a policy whose quota changes keeps its count', async t => {
-  for (const algorithm of ['sliding-window', 'fixed-window', 'token-bucket'] as const) {
+  for (const algorithm of COUNTING) {
     const { store } = storeAt(t, T0)
     const plan = (quota: number): Charge => charge(policy('plan', { quota, window: '1h', algorithm }))
     store.consume([{ ...plan(10), units: 6 }])
@@ -324,7 +380,7 @@ t.test('a policy whose quota changes keeps its count', async t => {
 })
 
 t.test('a clock that goes back gives nothing back, and a refusal is enough to notice', async t => {
-  for (const algorithm of ['sliding-window', 'fixed-window'] as const) {
+  for (const algorithm of COUNTING.slice(0, 3)) {
     const { store, clock } = storeAt(t, T0)
     const minute = charge(policy('minute', { quota: 1, window: '1m', algorithm }))
     store.consume([minute])
@@ -343,6 +399,148 @@ t.test('without another clock it counts by one that never goes back', async t =>
   t.teardown(() => store.close())
   const { at } = store.consume([charge(burst)]).limits[0]!.charges[0]!
   t.ok(Number.isInteger(at) && at >= reading && at <= monotonic())
+})
+
+t.test('a lease is held until it is released, or has ended', async t => {
+  const { store, clock } = storeAt(t, T0)
+  const slots = policy('slots', { quota: 2, algorithm: 'concurrency', holdFor: '10s' })
+  const first = store.consume([charge(slots)]).limits[0]!
+  t.match(first, {
+    allowed: true,
+    remaining: 1,
+    effectiveWindow: 0,
+    charges: [{ at: T0 + 10_000, units: 1 }]
+  })
+  clock.now = T0 + 4000
+  const second = store.consume([charge(slots)]).limits[0]!
+  t.match(store.consume([charge(slots)]).limits, [{ allowed: false, retryAfter: UNKNOWN, charges: [] }])
+  t.match(store.consume([charge(slots, 3)]).limits, [{ allowed: false, retryAfter: NEVER }])
+  t.strictSame(remaining(store.settle([settlement(slots, second.charges, 0)])), [1])
+  t.strictSame(remaining(store.consume([charge(slots)])), [0])
+  clock.now = T0 + 10_000
+  t.strictSame(remaining(store.peek([charge(slots)])), [1], 'the holder of the first has died')
+  t.strictSame(
+    remaining(store.settle([settlement(slots, first.charges, 0)])),
+    [1],
+    'its late release is none'
+  )
+  clock.now = T0 + 14_000
+  t.strictSame(remaining(store.peek([charge(slots)])), [2])
+})
+
+t.test('leases are renewed in one call, each under its new receipt', async t => {
+  const { store, clock } = storeAt(t, T0)
+  const slots = policy('slots', { quota: 5, algorithm: 'concurrency', holdFor: '10s' })
+  const uploads = policy('uploads', { quota: 9, algorithm: 'concurrency', holdFor: '60s' })
+  const [one, two] = store.consume([charge(slots, 2), charge(uploads, 4, 'q')]).limits
+  clock.now = T0 + 6000
+  const three = store.consume([charge(slots, 1)]).limits[0]!
+  clock.now = T0 + 9000
+  const lease = (
+    policy: QuotaPolicy,
+    charges: Settlement['charges'],
+    partition: string = 'p'
+  ): Omit<Settlement, 'actual'> => ({ policy, charges, partition })
+  const renewed = store.renew([
+    lease(slots, [...one!.charges, ...three.charges]),
+    lease(uploads, two!.charges, 'q'),
+    lease(slots, one!.charges, 'nobody')
+  ])
+  t.strictSame(renewed, [
+    [
+      { at: T0 + 19_000, units: 2 },
+      { at: T0 + 19_000, units: 1 }
+    ],
+    [{ at: T0 + 69_000, units: 4 }],
+    []
+  ])
+  t.strictSame(remaining(store.peek([charge(slots), charge(uploads, 0, 'q')])), [2, 5], 'no more is held')
+  clock.now = T0 + 18_999
+  t.strictSame(remaining(store.peek([charge(slots)])), [2])
+  t.strictSame(remaining(store.settle([settlement(slots, renewed[0]!, 1)])), [4])
+  clock.now = T0 + 19_000
+  t.strictSame(remaining(store.peek([charge(slots)])), [5])
+  t.strictSame(store.renew([lease(slots, renewed[0]!)]), [[]], 'what has ended has no receipt')
+  t.strictSame(remaining(store.peek([charge(slots)])), [5], 'and is not taken again')
+  t.strictSame(store.renew([]), [])
+})
+
+t.test('many leases of one partition are renewed with one step', async t => {
+  const { store, clock } = storeAt(t, T0)
+  const options: PolicyOptions = { quota: 2000, algorithm: 'concurrency', holdFor: '10s' }
+  const slots = policy('slots', options)
+  const receipts = Array.from({ length: 1000 }, (_, i) => {
+    clock.now = T0 + i
+    return store.consume([charge(slots)]).limits[0]!.charges
+  })
+  store.consume([charge(slots, 1, 'q')])
+  let steps = 0
+  const counted: QuotaPolicy = {
+    ...slots,
+    algorithm: {
+      ...slots.algorithm,
+      step(...inputs) {
+        steps++
+        return slots.algorithm.step(...inputs)
+      }
+    }
+  }
+  clock.now = T0 + 5000
+  const leases = receipts.map(charges => ({ partition: 'p', policy: counted, charges }))
+  const inTurn = leases.toSpliced(500, 0, { partition: 'q', policy: counted, charges: [] })
+  const started = performance.now()
+  const renewed = store.renew(inTurn)
+  const took = performance.now() - started
+  t.ok(took < 2000, `${took} ms`)
+  t.equal(steps, 2, 'one for each partition')
+  t.strictSame(
+    renewed,
+    inTurn.map(({ charges }) => charges.map(() => ({ at: T0 + 15_000, units: 1 })))
+  )
+  clock.now = T0 + 14_999
+  t.strictSame(remaining(store.peek([charge(slots)])), [1000])
+  clock.now = T0 + 15_000
+  t.strictSame(remaining(store.peek([charge(slots)])), [2000])
+
+  const together = [
+    { partition: 'p', policy: counted, charges: store.consume([charge(slots)]).limits[0]!.charges }
+  ]
+  steps = 0
+  store.renew([{ ...together[0]!, charges: Array.from({ length: 50 }, () => together[0]!.charges[0]!) }])
+  t.equal(steps, 1, 'nor one for each receipt')
+})
+
+t.test('a lease is taken with all other charges or not at all', async t => {
+  const { store } = storeAt(t, T0)
+  const slots = policy('slots', { quota: 1, algorithm: 'concurrency' })
+  const both = [charge(slots), charge(daily)]
+  t.strictSame(remaining(store.consume(both)), [0, 2])
+  t.strictSame(allowed(store.consume(both)), [false, true])
+  t.strictSame(remaining(store.peek(both)), [0, 2])
+  store.reset([charge(slots)])
+  store.consume([charge(daily, 2)])
+  t.match(store.consume(both).limits, [{ allowed: true, remaining: 1, charges: [] }, { allowed: false }])
+})
+
+t.test('what waits in a queue is told how long, and keeps its place', async t => {
+  const { store, clock } = storeAt(t, T0)
+  const queue = policy('queue', { quota: 1, window: '1s', algorithm: 'leaky-bucket', maxDelay: '2s' })
+  const answers = Array.from({ length: 4 }, () => store.consume([charge(queue)]).limits[0]!)
+  t.strictSame(
+    answers.map(({ allowed, delay, retryAfter }) => [allowed, delay, retryAfter]),
+    [
+      [true, 0, 0],
+      [true, 1000, 0],
+      [true, 2000, 0],
+      [false, 0, 1000]
+    ]
+  )
+  t.match(store.settle([settlement(queue, answers[2]!.charges, 0)]).limits, [{ remaining: 0, delay: 0 }])
+  clock.now += 1000
+  t.match(store.consume([charge(queue), charge(daily, 4)]).limits, [
+    { allowed: true, delay: 0, remaining: 1 }
+  ])
+  t.match(store.consume([charge(queue)]).limits, [{ allowed: true, delay: 2000 }])
 })
 
 // --- How much it holds ------------------------------------------------------------------------------------------------
@@ -429,7 +627,7 @@ t.test('then what would expire first', async t => {
   t.strictSame(gone, [6])
 })
 
-t.test('who is refused is not forgotten for others he makes up (C88)', async t => {
+t.test('who is refused is not forgotten for others he makes up', async t => {
   const { store, clock } = storeAt(t, T0, { maxPartitions: 1000 })
   const two = policy('two', { quota: 2, window: '1h' })
   const heard = await warnings(() => {
@@ -453,6 +651,35 @@ t.test('who is refused is not forgotten for others he makes up (C88)', async t =
     for (let i = 0; i < 1000; i++) store.consume([charge(two, 1, `later ${i}`)])
   })
   t.strictSame(remaining(store.peek([charge(two, 1, 'blocked')])), [2], 'until its quota is there again')
+})
+
+t.test('who holds all the leases is not forgotten for others he makes up', async t => {
+  const { store, clock } = storeAt(t, T0, { maxPartitions: 100 })
+  const slots = policy('slots', { quota: 1, algorithm: 'concurrency', holdFor: '10s' })
+  const two = policy('two', { quota: 2, window: '1h' })
+  await warnings(() => {
+    store.consume([charge(slots, 1, 'holder')])
+    for (let i = 0; i < 300; i++) store.consume([charge(two, 1, `made up ${i}`)])
+  })
+  t.strictSame(allowed(store.consume([charge(slots, 1, 'holder')])), [false])
+  clock.now += 10_000
+  t.strictSame(allowed(store.consume([charge(slots, 1, 'holder')])), [true], 'until they have ended')
+})
+
+t.test('who has released all the leases is protected no longer', async t => {
+  const { store } = storeAt(t, T0, { maxPartitions: 10 })
+  const slots = policy('slots', { quota: 1, algorithm: 'concurrency', holdFor: '1h' })
+  const heard = await warnings(() => {
+    for (let i = 0; i < 9; i++) store.consume([charge(hourly, 1, `${i}`)])
+    const { charges } = store.consume([charge(slots)]).limits[0]!
+    store.settle([settlement(slots, charges, 0)])
+    store.consume([charge(hourly, 1, 'new')])
+  })
+  t.strictSame(heard, [])
+  t.strictSame(
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 'new'].map(i => remaining(store.peek([charge(hourly, 1, `${i}`)]))[0]),
+    Array.from({ length: 10 }, () => 19)
+  )
 })
 
 t.test('another store warns for itself', async t => {
@@ -506,7 +733,42 @@ t.test('a charge keeps its partition as long as the longest of its policies coun
   t.equal(store.size, 0)
 })
 
-t.test('two hundred thousand that expire together are gone within seconds, in small steps (C87)', async t => {
+t.test('a partition that has given everything back goes with the next sweep', async t => {
+  const tick = mockTimers(t)
+  const { store } = storeAt(t, T0)
+  const slots = policy('slots', { quota: 2, algorithm: 'concurrency', holdFor: '1h' })
+  const bucket = policy('bucket', { quota: 3, window: '1h', algorithm: 'token-bucket' })
+  const counter = policy('counter', { quota: 3, window: '1h', algorithm: 'sliding-window-counter' })
+  const log = policy('log', { quota: 3, window: '1h' })
+  const all = [slots, bucket, counter, log, hourly]
+  for (const [i, policy] of all.entries()) {
+    const [one, two] = ['a', 'b'].map(name => store.consume([charge(policy, 2, `${name}${i}`)]).limits[0]!)
+    store.settle([{ ...settlement(policy, one!.charges, 0), partition: `a${i}` }])
+    store.settle([{ ...settlement(policy, two!.charges, 1), partition: `b${i}` }])
+  }
+  t.equal(store.size, 10)
+  tick(1000)
+  t.equal(store.size, 5)
+  for (const [i, policy] of all.entries()) {
+    t.strictSame(remaining(store.peek([charge(policy, 0, `b${i}`)])), [policy.capacity - 1], policy.name)
+    store.reset([charge(policy, 0, `b${i}`)])
+  }
+  tick(2000)
+  t.equal(store.size, 0, 'nor what was forgotten')
+
+  const { charges } = store.consume([charge(slots, 2), charge(hourly)]).limits[0]!
+  store.settle([settlement(slots, charges, 0)])
+  tick(2000)
+  t.strictSame(remaining(store.peek([charge(slots), charge(hourly)])), [2, 19], 'another policy counts it')
+  store.reset([charge(slots), charge(daily)])
+  tick(2000)
+  t.equal(store.size, 1)
+  store.reset([charge(hourly)])
+  tick(2000)
+  t.equal(store.size, 0)
+})
+
+t.test('two hundred thousand that expire together are gone within seconds, in small steps', async t => {
   const tick = mockTimers(t)
   const { store, clock } = storeAt(t, T0, { maxPartitions: 300_000 })
   const second = policy('second', { quota: 5, window: '1s' })
@@ -535,7 +797,7 @@ t.test('what lives is looked at a quarter in a round', async t => {
 
 t.test('it keeps no process alive', async t => {
   const module = new URL('../../src/stores/memory.js', import.meta.url)
-  const script = `import { memoryStore } from ${JSON.stringify(module.href)}; memoryStore(); console.log('done')`
+  const script = `import { memoryStore } from ${JSON.stringify(module.href)}; memoryStore().open(); console.log('done')`
   const { status, stdout, signal } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
     encoding: 'utf8',
     timeout: 20_000
@@ -547,13 +809,18 @@ t.test('it keeps no process alive', async t => {
 
 t.test('a closed one leaves no timer', async t => {
   const active = process.getActiveResourcesInfo().toSorted()
-  for (let i = 0; i < 200; i++) memoryStore().close()
+  for (let i = 0; i < 200; i++) {
+    const store = memoryStore()
+    store.open()
+    store.close()
+  }
   t.strictSame(process.getActiveResourcesInfo().toSorted(), active)
 
   const tick = mockTimers(t)
   let swept = 0
   const stores = Array.from({ length: 200 }, () => {
     const store = memoryStore()
+    store.open()
     store.consume([charge(burst)])
     store.useClock(() => (swept += 1))
     return store
@@ -563,6 +830,33 @@ t.test('a closed one leaves no timer', async t => {
   for (const store of stores) store.close()
   tick(10_000)
   t.equal(swept, 200, 'nor one that is only not waited for')
+})
+
+t.test('it sweeps from the first app that opens it to the last that closes it', async t => {
+  const tick = mockTimers(t)
+  const store = memoryStore()
+  let swept = 0
+  store.useClock(() => (swept += 1))
+  const sweeps = (): number => {
+    const before = swept
+    tick(1000)
+    return swept - before
+  }
+  t.equal(sweeps(), 0, 'nobody has opened it')
+  store.close()
+  store.open()
+  t.equal(sweeps(), 1)
+  store.open()
+  t.equal(sweeps(), 1, 'one timer for all')
+  store.close()
+  t.equal(sweeps(), 1, 'one app is left')
+  store.close()
+  t.equal(sweeps(), 0)
+  store.close()
+  store.open()
+  t.equal(sweeps(), 1, 'closed once too often, it can be opened again')
+  store.close()
+  t.equal(sweeps(), 0)
 })
 
 t.test('options are checked', async t => {
