@@ -53,16 +53,18 @@ export function asObject(refuse: Refuse, option: string, value: unknown): Readon
   return Object.assign(Object.create(null) as Record<string, unknown>, value)
 }
 
+/** `orElse` names what else it could have been. */
 export function asInteger(
   refuse: Refuse,
   option: string,
   value: unknown,
   least: number,
-  most: number
+  most: number,
+  orElse = ''
 ): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most)
     return value + 0
-  return refuse(`${option} must be an integer from ${least} to ${most}, got ${show(value)}`)
+  return refuse(`${option} must be an integer from ${least} to ${most}${orElse}, got ${show(value)}`)
 }
 
 export function asBoolean(refuse: Refuse, option: string, value: unknown): boolean {
@@ -84,16 +86,20 @@ export function asOneOf<T extends string | number | boolean>(
   values: readonly T[]
 ): T {
   if (values.includes(value as T)) return value as T
-  const expected = values
-    .map(show)
-    .join(', ')
-    .replace(/, ([^,]+)$/, ' or $1')
   return refuse(
-    `${option} must be ${expected}, got ${show(value)}${suggestion(
+    `${option} must be ${alternatives(values)}, got ${show(value)}${suggestion(
       value,
       values.filter(word => typeof word === 'string')
     )}`
   )
+}
+
+/** `"a", "b" or "c"`. */
+export function alternatives(values: readonly unknown[]): string {
+  return values
+    .map(show)
+    .join(', ')
+    .replace(/, ([^,]+)$/, ' or $1')
 }
 
 const DURATION = /^(\d{1,9})(ms|s|m|h|d)$/
@@ -102,15 +108,15 @@ const LONGEST = 36_525 * MILLISECONDS.d
 
 /** A duration in milliseconds, from seconds as an integer or from text such as `'500ms'`, `'10s'`, `'1m'`, `'2h'`, `'1d'`. */
 export function asDuration(refuse: Refuse, option: string, value: unknown): number {
-  const milliseconds = parseDuration(value)
-  if (milliseconds !== undefined && milliseconds > 0 && milliseconds <= LONGEST) return milliseconds
+  const duration = milliseconds(value)
+  if (duration !== undefined && duration > 0 && duration <= LONGEST) return duration
   return refuse(
     `${option} must be whole seconds or a duration like '500ms', '10s', '1m', '2h' or '1d', ` +
       `more than 0 and at most 36525d, got ${show(value)}`
   )
 }
 
-function parseDuration(value: unknown): number | undefined {
+function milliseconds(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isInteger(value) ? value * 1000 : undefined
   const [, count, unit] = (typeof value === 'string' && DURATION.exec(value)) || []
   return unit === undefined ? undefined : Number(count) * MILLISECONDS[unit as keyof typeof MILLISECONDS]
@@ -131,9 +137,16 @@ export function knownKeys(
     const habit = Object.hasOwn(habits, key) ? habits[key]!.replace(/^\w+/, '"$&"') : undefined
     const hint = habit === undefined ? suggestion(key, known) : `; did you mean ${habit}?`
     refuse(
-      `unknown option ${show(key)} with the value ${show(options[key])}${hint || `; expected ${known.join(', ')}`}`
+      `unknown option ${show(key)} with the value ${outline(options[key])}${hint || `; expected ${known.join(', ')}`}`
     )
   }
+}
+
+/** As {@link show}, but of an object its keys alone: what somebody tries may be a connection with its password. */
+export function outline(value: unknown): string {
+  if (Array.isArray(value) && value.some(isObject)) return 'a list of objects'
+  if (!isObject(value) || !isPlain(value)) return show(value)
+  return `an object with ${Object.keys(value).slice(0, 5).map(show).join(', ') || 'no keys'}`
 }
 
 /** `; did you mean "quota"?`, or nothing when no word is near. */

@@ -1,5 +1,5 @@
-import { distance } from 'fastest-levenshtein'
 import { FST_QUOTA_OPTION } from './errors.js'
+import { show, suggestion } from './options.js'
 
 const combination: unique symbol = Symbol('fastify-quota.combination')
 
@@ -30,7 +30,13 @@ export interface AllOf {
  * @throws {FST_QUOTA_OPTION} for fewer than two partitions, or something that is none.
  */
 export function firstOf(...of: readonly Partition[]): FirstOf {
-  return Object.freeze({ [combination]: 'firstOf', of: members('firstOf', of) } as const)
+  const alternatives = members('firstOf', of)
+  const last = alternatives.findIndex(member => RESERVED.includes(member as string))
+  if (last >= 0 && last < alternatives.length - 1) {
+    const name = label(alternatives[last]!)
+    throw new FST_QUOTA_OPTION(`firstOf never gets past "${name}", which is never empty: write it last`)
+  }
+  return Object.freeze({ [combination]: 'firstOf', of: alternatives } as const)
 }
 
 /**
@@ -59,10 +65,6 @@ export interface PartitionRule {
   readonly label: string
   /** Indices of the identities it may read, each once. */
   readonly identities: readonly number[]
-  /** Whether it reads the address even if no identity is empty: not if the address is what remains when one is. */
-  readonly usesAddress: boolean
-  /** Whether it may read the route. */
-  readonly usesRoute: boolean
   /** The string under which the request is counted; different partitions never have the same. */
   resolve(parts: Parts): string
 }
@@ -81,8 +83,6 @@ export function compilePartition(partition: unknown, names: readonly string[]): 
   return Object.freeze({
     label: label(valid),
     identities: Object.freeze(names.flatMap((name, index) => (used.has(name) ? [index] : []))),
-    usesAddress: needsAddress(valid),
-    usesRoute: used.has('route'),
     resolve: resolver(valid, names, byAddress)
   })
 }
@@ -121,17 +121,21 @@ const RESERVED: readonly string[] = ['ip', 'global', 'route']
  */
 export function checkIdentityName(name: string): void {
   if (RESERVED.includes(name)) {
-    throw new FST_QUOTA_OPTION(`identify cannot define "${name}": it is a partition already`)
+    throw new FST_QUOTA_OPTION(`fastify-quota: identify cannot define "${name}": it is a partition already`)
   }
   if (IDENTITY_NAME.test(name)) return
   throw new FST_QUOTA_OPTION(
-    `a name in identify must be a letter and up to 63 letters, digits, "_" or "-", got ${JSON.stringify(name)}`
+    `fastify-quota: a name in identify must be a letter and up to 63 letters, digits, "_" or "-", got ${JSON.stringify(name)}`
   )
 }
 
 function members(name: string, of: readonly unknown[]): readonly Partition[] {
   if (of.length < 2) throw new FST_QUOTA_OPTION(`${name} takes two partitions or more, got ${of.length}`)
-  return Object.freeze(of.map(member => checked(name, member)))
+  const members = of.map(member => checked(name, member))
+  const twin = members.find((member, i) => members.indexOf(member) !== i)
+  if (twin !== undefined)
+    throw new FST_QUOTA_OPTION(`${name} takes each partition once, got ${label(twin)} twice`)
+  return Object.freeze(members)
 }
 
 function checked(where: string, value: unknown, names?: readonly string[]): Partition {
@@ -148,10 +152,9 @@ function isPartition(value: unknown): value is Partition {
 function checkName(name: string, names: readonly string[]): void {
   const known = [...RESERVED, ...names]
   if (known.includes(name)) return
-  const near = known.map(word => ({ word, edits: distance(name, word) })).filter(({ edits }) => edits <= 2)
-  const [nearest] = near.sort((a, b) => a.edits - b.edits)
-  const hint = nearest ? `; did you mean "${nearest.word}"?` : ''
-  throw new FST_QUOTA_OPTION(`partition takes ${expected(names)}, got ${JSON.stringify(name)}${hint}`)
+  throw new FST_QUOTA_OPTION(
+    `partition takes ${expected(names)}, got ${show(name)}${suggestion(name, known)}`
+  )
 }
 
 function expected(names?: readonly string[]): string {
@@ -175,12 +178,6 @@ function label(partition: Partition): string {
 /** All strings in a partition. */
 function leaves(partition: Partition): readonly string[] {
   return typeof partition === 'string' ? [partition] : partition.of.flatMap(leaves)
-}
-
-function needsAddress(partition: Partition): boolean {
-  if (typeof partition === 'string') return partition === 'ip'
-  const read = partition[combination] === 'firstOf' ? partition.of.slice(0, 1) : partition.of
-  return read.some(needsAddress)
 }
 
 /** Resolves a partition, and `otherwise` where it is empty. */

@@ -1,10 +1,14 @@
 import { serializePolicies } from './fields.js'
 import type { Refuse } from './options.js'
-import { show } from './options.js'
-import { HOOKS } from './policy.js'
-import type { Cost, Hook, QuotaPolicy } from './policy.js'
+import { alternatives, show } from './options.js'
+import { BEFORE_BODY, HOOKS } from './policy-options.js'
+import type { Cost, Hook } from './policy-options.js'
+import { costsTooMuch } from './policy.js'
+import type { QuotaPolicy } from './policy.js'
 import type { Scope } from './registry.js'
 import type { RouteWish } from './route-quota.js'
+import type { ServiceLimit } from './store.js'
+import { warnHopeless } from './warnings.js'
 
 /** All that is decided about a route before its first request. */
 export interface Plan {
@@ -13,8 +17,11 @@ export interface Plan {
   readonly policies: readonly QuotaPolicy[]
   /** By the index of their hook in {@link HOOKS}; `undefined` where nothing is decided. */
   readonly stages: readonly (Stage | undefined)[]
-  /** The `RateLimit-Policy` of all its answers; empty if none of its policies is advertised. */
-  readonly policyField: string
+  /**
+   * The `RateLimit-Policy` of its answers, empty if none of its policies is advertised. Policies whose quota depends on the
+   * request are listed with the quota in `limits`.
+   */
+  readonly policyField: (limits: readonly ServiceLimit[]) => string
 }
 
 /** What is decided at one hook. */
@@ -23,6 +30,8 @@ export interface Stage {
   readonly shares: readonly Share[]
   /** Indices of the identities its partitions may read. */
   readonly identities: readonly number[]
+  /** Whether something is to be done when the response is over: leases to release, charges to refund. */
+  readonly ends: boolean
 }
 
 /** A policy and what a request of this route costs it. */
@@ -34,7 +43,7 @@ export interface Share {
 /**
  * Looks a route's policies up and lays its decisions out.
  * @returns `undefined` for a route without quota.
- * @throws by `refuse` for unknown names and for costs that reach no policy.
+ * @throws by `refuse` for unknown names, for costs that reach no policy and for a hook too late for one.
  */
 export function compilePlan(refuse: Refuse, scope: Scope, route: string, wish: RouteWish): Plan | undefined {
   if (wish.none) return undefined
@@ -45,11 +54,41 @@ export function compilePlan(refuse: Refuse, scope: Scope, route: string, wish: R
   refuseTwins(refuse, policies)
   if (policies.length === 0) return refuseIdle(refuse, wish)
   const shares = withCosts(refuse, policies, wish.cost)
+  refuseLate(refuse, policies, wish.hook)
+  for (const { policy, cost } of shares) {
+    if (typeof cost !== 'number' || cost === policy.cost || !costsTooMuch(policy, cost)) continue
+    warnHopeless(route, policy.name, cost, policy.capacity)
+  }
   return {
     route,
     policies,
     stages: HOOKS.map(hook => stageAt(hook, shares, wish.hook)),
-    policyField: policyField(policies)
+    policyField: fieldOf(policies)
+  }
+}
+
+/** More combinations of quotas than a service has plans are not remembered. */
+const REMEMBERED_FIELDS = 1000
+
+/** A constant, unless a policy is a plan; then one string for each combination of quotas. */
+function fieldOf(policies: readonly QuotaPolicy[]): Plan['policyField'] {
+  if (policies.every(policy => policy.quotaOf === undefined)) {
+    const constant = policyField(policies)
+    return () => constant
+  }
+  const known = new Map<string, string>()
+  return limits => {
+    const ofRequest = new Map(limits.map(({ policy }) => [policy.name, policy]))
+    const listed = policies
+      .map(policy => (policy.quotaOf === undefined ? policy : ofRequest.get(policy.name)))
+      .filter(policy => policy !== undefined)
+    const quotas = listed.map(({ name, quota }) => `${name} ${quota}`).join()
+    const before = known.get(quotas)
+    if (before !== undefined) return before
+    if (known.size >= REMEMBERED_FIELDS) known.clear()
+    const field = policyField(listed)
+    known.set(quotas, field)
+    return field
   }
 }
 
@@ -62,7 +101,7 @@ export function policyField(policies: readonly QuotaPolicy[]): string {
         name,
         quota: capacity,
         unit,
-        window: announcedWindow
+        window: announcedWindow === 0 ? undefined : announcedWindow
       }))
   )
 }
@@ -90,6 +129,12 @@ function withCosts(
   if (typeof cost === 'object') {
     const stranger = Object.keys(cost).find(name => policies.every(policy => policy.name !== name))
     if (stranger !== undefined) refuse(`cost names ${show(stranger)}, which is no policy of this route`)
+    const metered = policies.find(policy => policy.metered && Object.hasOwn(cost, policy.name))
+    if (metered !== undefined) {
+      refuse(
+        `cost of ${show(metered.name)} is the length of the body, which no route changes, got ${show(cost[metered.name])}`
+      )
+    }
     return policies.map(policy => ({
       policy,
       cost: Object.hasOwn(cost, policy.name) ? cost[policy.name]! : policy.cost
@@ -103,9 +148,22 @@ function withCosts(
   return policies.map(policy => ({ policy, cost: policy.unit === 'requests' ? cost : policy.cost }))
 }
 
+/** Bodies are counted on their way to the parser. */
+function refuseLate(refuse: Refuse, policies: readonly QuotaPolicy[], hook: Hook | undefined): void {
+  const metered = policies.find(policy => policy.metered)
+  if (metered === undefined || hook === undefined || BEFORE_BODY.includes(hook)) return
+  refuse(
+    `hook must be ${alternatives(BEFORE_BODY)} for policy ${show(metered.name)}, which counts bodies as they arrive, got ${show(hook)}`
+  )
+}
+
 function stageAt(hook: Hook, shares: readonly Share[], moved: Hook | undefined): Stage | undefined {
   const here = shares.filter(({ policy }) => (moved ?? policy.hook) === hook)
   if (here.length === 0) return undefined
-  const identities = [...new Set(here.flatMap(({ policy }) => policy.rule.identities))]
-  return { hook, shares: here, identities }
+  return {
+    hook,
+    shares: here,
+    identities: [...new Set(here.flatMap(({ policy }) => policy.rule.identities))],
+    ends: here.some(({ policy }) => policy.refund !== undefined || policy.algorithm.renew !== undefined)
+  }
 }

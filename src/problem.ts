@@ -5,7 +5,7 @@ const PROBLEMS = {
   'abnormal-usage-detected': { title: 'Abnormal Usage Detected', status: 429 }
 } as const
 
-/** A client over its quota, a server short of capacity, a client that behaves like none. */
+/** A client over its quota (§5.1), a server short of capacity (§5.2), a client that abuses the service (§5.3). */
 export type ProblemType = keyof typeof PROBLEMS
 
 /** Problem details (RFC 9457) as they are sent: `JSON.stringify` gives the body. */

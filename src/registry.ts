@@ -16,6 +16,14 @@ export class Registry {
   readonly identify: Identify[] = []
   readonly policies: Map<string, QuotaPolicy> = new Map()
 
+  #defined: ((policy: QuotaPolicy) => void) | undefined
+
+  /** Tells of every policy: of those there are now, and of each that a route or scope will define. */
+  onDefine(defined: (policy: QuotaPolicy) => void): void {
+    this.#defined = defined
+    for (const policy of this.policies.values()) defined(policy)
+  }
+
   /** @throws FST_QUOTA_OPTION for a wrong name, or one that is taken by another function. */
   addIdentities(written: unknown): void {
     const refuse = refuser(FST_QUOTA_OPTION, 'fastify-quota')
@@ -41,9 +49,10 @@ export class Registry {
     if (known === undefined) {
       const policy = compilePolicy(name, written, this.identities)
       this.policies.set(name, policy)
+      this.#defined?.(policy)
       return policy
     }
-    if (sameDefinition(known, written)) return known
+    if (sameDefinition(known, written, this.identities)) return known
     throw new FST_QUOTA_POLICY(
       `policy ${show(name)}: the name is taken by a policy with other options, and a name is one policy everywhere`
     )

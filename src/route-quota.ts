@@ -1,7 +1,7 @@
 import type { Refuse } from './options.js'
 import { asObject, asOneOf, knownKeys, show } from './options.js'
-import { HOOKS, readCost } from './policy.js'
-import type { Cost, Hook, PolicyOptions } from './policy.js'
+import { HOOKS, readCost } from './policy-options.js'
+import type { Cost, Hook, PolicyOptions } from './policy-options.js'
 
 /** A policy by name, or a whole one written in place, which registers it for all routes that can name it. */
 export type PolicyReference = string | (Omit<PolicyOptions, 'default'> & { readonly name: string })
@@ -11,13 +11,16 @@ export type RouteQuota = false | readonly PolicyReference[] | RouteQuotaOptions
 
 export interface RouteQuotaOptions {
   /** Replaces the default policies. */
-  readonly policies?: readonly PolicyReference[]
+  readonly policies?: readonly PolicyReference[] | undefined
   /** Adds to the default policies. */
-  readonly also?: readonly PolicyReference[]
-  /** What a request costs each policy that counts requests, or by name; wins over the policies' own `cost`. */
-  readonly cost?: Cost | Readonly<Record<string, Cost>>
+  readonly also?: readonly PolicyReference[] | undefined
+  /**
+   * What a request costs each policy that counts requests, or by name; wins over the policies' own `cost`, but not over the
+   * length of a body.
+   */
+  readonly cost?: Cost | Readonly<Record<string, Cost>> | undefined
   /** Moves all policies of the route to this hook, so that it stays one decision. */
-  readonly hook?: Hook
+  readonly hook?: Hook | undefined
 }
 
 /** A route's wish after it was checked, its names not yet looked up. */
@@ -29,17 +32,24 @@ export interface RouteWish {
   readonly hook: Hook | undefined
 }
 
-const DEFAULTS: RouteWish = { none: false, replaces: false, references: [], cost: undefined, hook: undefined }
+/** What a route wishes that says nothing. */
+export const NO_WISH: RouteWish = {
+  none: false,
+  replaces: false,
+  references: [],
+  cost: undefined,
+  hook: undefined
+}
 
 /** @throws by `refuse` for anything that is no {@link RouteQuota}; `undefined` asks for the defaults. */
 export function readRouteQuota(refuse: Refuse, written: unknown): RouteWish {
-  if (written === undefined) return DEFAULTS
-  if (written === false) return { ...DEFAULTS, none: true }
+  if (written === undefined) return NO_WISH
+  if (written === false) return { ...NO_WISH, none: true }
   if (Array.isArray(written))
-    return { ...DEFAULTS, replaces: true, references: readReferences(refuse, 'quota', written) }
+    return { ...NO_WISH, replaces: true, references: readReferences(refuse, 'quota', written) }
   if (typeof written !== 'object' || written === null) {
     refuse(
-      `quota must be false, a list of policy names or { policies, also, cost, hook }, got ${show(written)}`
+      `quota must be false, a list of policy names such as ['daily'], or { policies, also, cost, hook }, got ${show(written)}`
     )
   }
   const options = asObject(refuse, 'quota', written)

@@ -4,7 +4,7 @@ import { refuser } from './options.js'
 import { compilePlan } from './plan.js'
 import type { Plan } from './plan.js'
 import type { Scope } from './registry.js'
-import { readRouteQuota } from './route-quota.js'
+import { NO_WISH, readRouteQuota } from './route-quota.js'
 import type { RouteWish } from './route-quota.js'
 import { report } from './routes.js'
 import type { RouteReport } from './routes.js'
@@ -20,6 +20,8 @@ interface Entry {
   plan: Plan | undefined
   /** Why there is no plan: every request of the route gets this. */
   error: Error | undefined
+  /** How many policies there were then. */
+  defined: number
 }
 
 type Config = Record<typeof entryOf, Entry | undefined>
@@ -72,9 +74,15 @@ export class RouteTable {
    */
   planOf(request: FastifyRequest): Plan | undefined {
     const config = request.routeOptions.config as unknown as Config
-    const entry = config[entryOf] ?? this.#late(request, config)
+    const known = config[entryOf]
+    const entry = known === undefined || this.#mayWork(known) ? this.#late(request, config, known) : known
     if (entry.error !== undefined) throw entry.error
     return entry.plan
+  }
+
+  /** A route that failed may have named a policy that another early route has written in place since. */
+  #mayWork({ error, instance, defined }: Entry): boolean {
+    return error !== undefined && this.#scopeOf(instance).registry.policies.size > defined
   }
 
   reports(): readonly RouteReport[] {
@@ -89,7 +97,7 @@ export class RouteTable {
       const { name, ...options } = reference
       scope.place(name, options)
     }
-    return { route, instance, wish, plan: undefined, error: undefined }
+    return { route, instance, wish, plan: undefined, error: undefined, defined: 0 }
   }
 
   #plan(entry: Entry): void {
@@ -103,27 +111,30 @@ export class RouteTable {
     if (stages.length > 1) this.#warnings.stages(entry.route, stages.map(({ hook }) => hook).join(', '))
   }
 
-  #late(request: FastifyRequest, config: Config): Entry {
-    const entry = request.is404
-      ? this.#lateEntry(request, '404')
-      : this.#lateEntry(request, earlyRoute(request))
+  #late(request: FastifyRequest, config: Config, failed: Entry | undefined): Entry {
+    const route = request.is404 ? '404' : earlyRoute(request)
+    const entry = this.#lateEntry(request, route, failed)
     config[entryOf] = entry
     return entry
   }
 
-  #lateEntry(request: FastifyRequest, route: string): Entry {
+  #lateEntry(request: FastifyRequest, route: string, failed: Entry | undefined): Entry {
+    const instance = request.server
     if (!request.is404) {
       this.early = true
       this.#warnings.earlyRoutes(route)
     }
     try {
-      const entry = this.#enter(request.server, route, request.routeOptions.config.quota)
+      const entry = this.#enter(instance, route, request.routeOptions.config.quota)
       this.#plan(entry)
       if (!request.is404) this.#entries.push(entry)
       return entry
     } catch (error) {
-      request.log.error({ err: error }, 'fastify-quota: a route is refused, for its quota cannot be read')
-      return { route, error: error as Error } as Entry
+      if (failed === undefined) {
+        request.log.error({ err: error }, 'fastify-quota: a route is refused, for its quota cannot be read')
+      }
+      const defined = this.#scopeOf(instance).registry.policies.size
+      return { route, instance, wish: NO_WISH, plan: undefined, error: error as Error, defined }
     }
   }
 }

@@ -1,5 +1,5 @@
 import type { Plan } from './plan.js'
-import type { Cost, Hook } from './policy.js'
+import type { Cost, Hook } from './policy-options.js'
 
 /** One route as `app.quota.routes()` tells it. */
 export interface RouteReport {
@@ -11,15 +11,17 @@ export interface RouteReport {
 
 export interface PolicyReport {
   readonly name: string
-  readonly quota: number
-  /** Milliseconds. */
-  readonly window: number
+  /** `'by request'`: it is a function of the request. */
+  readonly quota: number | 'by request'
+  /** Milliseconds; `undefined`: what counts at once has none. */
+  readonly window: number | undefined
   readonly unit: string
   readonly algorithm: string
   /** As it was written: `ip`, `firstOf(user, ip)`. */
   readonly partition: string
   readonly hook: Hook
-  readonly cost: Cost
+  /** `'body length'`: what a policy in `content-bytes` charges unless it has a `cost`. */
+  readonly cost: Cost | 'body length'
 }
 
 /** A plan for people; `undefined`: a route without quota. */
@@ -30,13 +32,13 @@ export function report(route: string, plan: Plan | undefined): RouteReport {
     policies: stages.flatMap(({ hook, shares }) =>
       shares.map(({ policy, cost }) => ({
         name: policy.name,
-        quota: policy.quota,
-        window: policy.window,
+        quota: policy.quotaOf === undefined ? policy.quota : 'by request',
+        window: policy.window === 0 ? undefined : policy.window,
         unit: policy.unit,
         algorithm: policy.algorithm.name,
         partition: policy.rule.label,
         hook,
-        cost
+        cost: policy.metered ? 'body length' : cost
       }))
     )
   }

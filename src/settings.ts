@@ -2,33 +2,33 @@ import type { FastifyRequest } from 'fastify'
 import type { Decision } from './decision.js'
 import { FST_QUOTA_OPTION } from './errors.js'
 import type { XRateLimit } from './legacy.js'
-import { asFunction, asInteger, asObject, asOneOf, knownKeys, refuser, show } from './options.js'
+import { asFunction, asInteger, asObject, asOneOf, knownKeys, refuser, outline, show } from './options.js'
 import type { Refuse } from './options.js'
-import type { PolicyOptions, ShortPolicy } from './policy.js'
+import type { PolicyOptions, ShortPolicy } from './policy-options.js'
 import type { Identify } from './registry.js'
 import type { Store } from './store.js'
-import { MemoryStore, memoryStore, monotonic } from './stores/memory.js'
+import { MemoryStore, memoryStore } from './stores/memory.js'
 
 /** Options of the plugin. */
 export interface QuotaOptions {
   /** Policies by name; a name is one policy and one counter everywhere in the server. */
   readonly policies: Readonly<Record<string, PolicyOptions | ShortPolicy>>
   /** What partitions can count by besides address and route: names and functions of the request, sync or async. */
-  readonly identify?: Readonly<Record<string, Identify>>
+  readonly identify?: Readonly<Record<string, Identify>> | undefined
   /** Where quota is counted; default `memoryStore()`, this process. */
-  readonly store?: Store
+  readonly store?: Store | undefined
   /** The fields of the draft, or none; default `'draft-11'`. */
-  readonly fields?: 'draft-11' | false
+  readonly fields?: 'draft-11' | false | undefined
   /** `X-RateLimit-*` for the policy closest to exhaustion, beside the draft's fields or instead; default `false`. */
-  readonly legacy?: XRateLimit | false
+  readonly legacy?: XRateLimit | false | undefined
   /** Bits of an IPv6 address that are one client, 1 to 128; default 64. */
-  readonly ipv6Prefix?: number
+  readonly ipv6Prefix?: number | undefined
   /** Makes the body of a refusal; `false`: Fastify's own error body; default: the draft's problem types (RFC 9457). */
-  readonly problem?: ((decision: Decision, request: FastifyRequest) => object) | false
+  readonly problem?: (((decision: Decision, request: FastifyRequest) => object) | false) | undefined
   /** Told of every refusal of a request; what it throws is logged, and it is not waited for. */
-  readonly onRefused?: (decision: Decision, request: FastifyRequest) => void
+  readonly onRefused?: ((decision: Decision, request: FastifyRequest) => void) | undefined
   /** Milliseconds, for tests and simulation; memory store only; default: a monotonic clock on the epoch. */
-  readonly clock?: () => number
+  readonly clock?: (() => number) | undefined
 }
 
 /** Options after they were checked. */
@@ -76,6 +76,7 @@ const HABITS: Readonly<Record<string, string>> = {
   windowMs: "policies, such as { default: '100/1m' }",
   window: "policies, such as { default: '100/1m' }",
   keyGenerator: 'identify',
+  enableDraftSpec: 'fields',
   keys: 'identify',
   redis: 'store',
   headers: 'fields',
@@ -95,15 +96,17 @@ export function readSettings(written: unknown): Settings {
   const refuse = refuser(FST_QUOTA_OPTION, 'fastify-quota')
   const options = readKnown(refuse, written)
   const { fields = 'draft-11', legacy = false, ipv6Prefix = 64, problem, onRefused, clock } = options
-  const wallClock =
-    clock === undefined ? undefined : checkedClock(asFunction(refuse, 'clock', clock as never))
+  const wallClock = clock === undefined ? undefined : steady(refuse, clock)
   return {
     store: readStore(refuse, options['store'], wallClock),
     fields: asOneOf(refuse, 'fields', fields, ['draft-11', false]) !== false,
     legacy: readLegacy(refuse, legacy),
     ipv6Prefix: asInteger(refuse, 'ipv6Prefix', ipv6Prefix, 1, 128),
     problem: readProblem(refuse, problem),
-    onRefused: onRefused === undefined ? undefined : asFunction(refuse, 'onRefused', onRefused as never),
+    onRefused:
+      onRefused === undefined
+        ? undefined
+        : asFunction(refuse, 'onRefused', onRefused as QuotaOptions['onRefused']),
     wallClock: wallClock ?? Date.now
   }
 }
@@ -118,7 +121,7 @@ export function checkFurtherSettings(written: unknown): void {
   for (const option of Object.keys(options)) {
     if (option === 'policies' || option === 'identify' || options[option] === undefined) continue
     refuse(
-      `${option} belongs to the first registration; a further one has policies and identify, got ${show(options[option])}`
+      `${option} belongs to the first registration; a further one has policies and identify, got ${outline(options[option])}`
     )
   }
 }
@@ -160,6 +163,7 @@ function readProblem(refuse: Refuse, value: unknown): Settings['problem'] {
 const STORE_METHODS = [
   'consume',
   'settle',
+  'renew',
   'peek',
   'reset',
   'close'
@@ -173,20 +177,29 @@ function readStore(refuse: Refuse, value: unknown, clock: (() => number) | undef
   const missing = STORE_METHODS.filter(name => typeof store[name] !== 'function')
   if (missing.length > 0) {
     refuse(
-      `store must be memoryStore(…) or another Store, got ${show(value)} without the method ${missing.join(', ')}`
+      `store must be memoryStore(…) or another Store, got ${outline(value)} without the method ${missing.join(', ')}`
     )
   }
   if (clock === undefined) return store
   if (!(store instanceof MemoryStore))
-    return refuse(`clock goes with memoryStore(…) only, got the store ${show(store)}`)
+    return refuse(`clock goes with memoryStore(…) only, got the store ${outline(store)}`)
   store.useClock(clock)
   return store
 }
 
-/** A clock that returns what cannot be counted with would admit everything: then time goes on by itself. */
-function checkedClock(clock: () => number): () => number {
-  return () => {
-    const now = Math.floor(clock())
-    return Number.isSafeInteger(now) && now >= 0 ? now : monotonic()
+/** A clock that fails later, or returns what cannot be counted with, stands still: nothing is given back for it. */
+function steady(refuse: Refuse, value: unknown): () => number {
+  const clock = asFunction(refuse, 'clock', value as QuotaOptions['clock'])
+  const read = (): number | undefined => {
+    try {
+      const now: unknown = clock()
+      return typeof now === 'number' && now >= 0 && now <= Number.MAX_SAFE_INTEGER
+        ? Math.floor(now)
+        : undefined
+    } catch {
+      return undefined
+    }
   }
+  let last = read() ?? refuse('clock must return milliseconds, 0 or more, and does not')
+  return () => (last = read() ?? last)
 }

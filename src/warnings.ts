@@ -50,6 +50,14 @@ export function createWarnings(): Warnings {
   }
 }
 
+/** A constant cost that no quota of the policy ever admits. */
+export function warnHopeless(route: string, policy: string, cost: number, capacity: number): void {
+  warning(
+    'FST_QUOTA_COST',
+    `${route}: each request costs ${cost}, more than the ${capacity} that policy "${policy}" can ever hold, so all are refused`
+  )()
+}
+
 /** The fields know whole seconds only. */
 export function warnSubSecond(policy: string, window: number): void {
   warning(
@@ -60,10 +68,11 @@ export function warnSubSecond(policy: string, window: number): void {
 }
 
 /** A bucket announces its capacity and the whole seconds that takes to refill. */
-export function warnSmallBurst(policy: string, burst: number): void {
+export function warnSmallBurst(policy: string, capacity: number): void {
   warning(
     'FST_QUOTA_SMALL_BURST',
-    `policy "${policy}": a burst of ${burst} refills in less than a second, so the fields show less than its rate`
+    `policy "${policy}": it holds no more than ${capacity}, which refills in less than a second, the shortest window the ` +
+      'fields know; clients that pace themselves run slower than they may: raise burst or maxDelay'
   )()
 }
 

@@ -10,7 +10,8 @@ type Wrong = readonly [written: unknown, message: string]
 const POLICIES = {
   daily: '100/1d',
   login: { quota: 5, window: '1m', default: false },
-  tokens: { quota: 1000, window: '1m', unit: 'tokens', default: false }
+  tokens: { quota: 1000, window: '1m', unit: 'tokens', default: false },
+  bytes: { quota: 1000, window: '1m', unit: 'content-bytes', default: false }
 }
 
 /** What the start of an app fails with; `nothing` if it starts. */
@@ -61,6 +62,7 @@ t.test('plugin options that are wrong stop the app', async t => {
   const store = {
     consume: () => ({ limits: [], source: 'redis' }),
     settle: () => ({ limits: [], source: 'redis' }),
+    renew: () => [],
     peek: () => ({ limits: [], source: 'redis' }),
     reset: () => undefined,
     close: () => undefined
@@ -82,9 +84,17 @@ t.test('plugin options that are wrong stop the app', async t => {
     ],
     [
       { policies, store: {} },
-      'store must be memoryStore(…) or another Store, got {} without the method consume, settle, peek, reset, close'
+      'store must be memoryStore(…) or another Store, got an object with no keys without the method consume, settle, renew, peek, reset, close'
     ],
-    [{ policies, clock: Date.now, store }, 'clock goes with memoryStore(…) only, got the store {}'],
+    [
+      { policies, clock: Date.now, store },
+      'clock goes with memoryStore(…) only, got the store an object with "consume", "settle", "renew", "peek", "reset"'
+    ],
+    [{ policies, clock: () => Number.NaN }, 'clock must return milliseconds, 0 or more, and does not'],
+    [
+      { policies, redis: { host: 'redis', password: 'secret' } },
+      'unknown option "redis" with the value an object with "host", "password"; did you mean "store"?'
+    ],
     [
       { policies, legacy: { style: 'x-ratelimit' } },
       'legacy.reset must be "delta" or "epoch", got undefined'
@@ -106,7 +116,7 @@ t.test('plugin options that are wrong stop the app', async t => {
   for (const name of ['ip', 'global', 'route']) {
     t.strictSame(await failure(app => register(app, { policies, identify: { [name]: user } })), {
       code: 'FST_QUOTA_OPTION',
-      message: `identify cannot define "${name}": it is a partition already`
+      message: `fastify-quota: identify cannot define "${name}": it is a partition already`
     })
   }
 })
@@ -124,7 +134,6 @@ t.test('policies that are wrong stop the app, in the plugin and in place', async
     [{ ...base, quota: 1.5 }, `${quotaIs} 1.5`],
     [{ ...base, quota: null }, `${quotaIs} null`],
     [{ ...base, quota: Infinity }, `${quotaIs} Infinity`],
-    [{ ...base, quota: () => 10 }, 'quota as a function of the request is not supported yet'],
     [{ ...base, window: 'banana' }, `${windowIs} "banana"`],
     [{ ...base, window: 0 }, `${windowIs} 0`],
     [{ ...base, window: -5 }, `${windowIs} -5`],
@@ -141,12 +150,21 @@ t.test('policies that are wrong stop the app, in the plugin and in place', async
     ],
     [
       { ...base, algorithm: 'sliding-log' },
-      'algorithm must be "sliding-window", "fixed-window" or "token-bucket", got "sliding-log"'
+      'algorithm must be "sliding-window", "sliding-window-log", "sliding-window-counter", "fixed-window", ' +
+        '"token-bucket", "leaky-bucket" or "concurrency", got "sliding-log"'
     ],
-    [{ ...base, algorithm: 'leaky-bucket' }, 'algorithm "leaky-bucket" is not supported yet'],
     [
       { ...base, algorithm: 'fixed-window', precision: 10 },
-      'precision belongs to algorithm "sliding-window", got 10 with "fixed-window"'
+      'precision belongs to algorithm "sliding-window", "sliding-window-counter" or "sliding-window-log", got 10 with ' +
+        '"fixed-window"'
+    ],
+    [
+      { ...base, algorithm: 'concurrency' },
+      'window means nothing to "concurrency", which counts what runs at once, got "1m"'
+    ],
+    [
+      { ...base, quota: 1001, algorithm: 'sliding-window-log' },
+      'quota must be at most 1000 for an exact log, which keeps a number for each unit, unless largeLog is true, got 1001'
     ],
     [{ ...base, partition: 'user' }, `${partition} "user"`],
     [{ ...base, partition: 'ips' }, `${partition} "ips"; did you mean "ip"?`],
@@ -154,8 +172,16 @@ t.test('policies that are wrong stop the app, in the plugin and in place', async
       { ...base, partition: () => 'me' },
       `${partition} a function; functions of the request belong in identify, under a name`
     ],
-    [{ ...base, maxDelay: '1s' }, 'maxDelay is not supported yet, got "1s"'],
-    [{ ...base, unit: 'content-bytes' }, 'unit "content-bytes" is not supported yet'],
+    [
+      { ...base, maxDelay: '1s' },
+      'maxDelay belongs to algorithm "leaky-bucket", got "1s" with "sliding-window"'
+    ],
+    [
+      { ...base, unit: 'content-bytes', hook: 'preHandler' },
+      'hook must be "onRequest" or "preParsing" for content-bytes without a cost, which counts bodies as they arrive, ' +
+        'got "preHandler"'
+    ],
+    [{ ...base, batch: { max: 10 } }, 'batch is not supported yet, got {"max":10}'],
     [
       { ...base, hook: 'onSend' },
       'hook must be "onRequest", "preParsing", "preValidation" or "preHandler", got "onSend"'
@@ -167,6 +193,16 @@ t.test('policies that are wrong stop the app, in the plugin and in place', async
   await allRefused(t, 'FST_QUOTA_POLICY', 'policy "wrong"', table, written => {
     return withRoute([{ name: 'wrong', ...(written as object) }])
   })
+  for (const [written, shown] of [
+    [undefined, 'undefined'],
+    [100, '100'],
+    [() => base, 'a function']
+  ] as const) {
+    t.strictSame(await failure(app => register(app, { policies: { wrong: written } })), {
+      code: 'FST_QUOTA_POLICY',
+      message: `policy "wrong": a policy must be an object, or text like '100/1m', got ${shown}`
+    })
+  }
   t.strictSame(await failure(app => register(app, { policies: { wrong: '100 per minute' } })), {
     code: 'FST_QUOTA_POLICY',
     message: `policy "wrong": a short policy is written like '100/1m', got "100 per minute"`
@@ -196,13 +232,15 @@ t.test('names that cannot be written in a field stop the app, in the plugin and 
 })
 
 t.test('a quota of a route that is wrong stops the app', async t => {
+  const quotaIs =
+    "quota must be false, a list of policy names such as ['daily'], or { policies, also, cost, hook }, got"
   const cost = 'must be an integer from 0 to 999999999999999 or a function of the request, got'
   const table: readonly Wrong[] = [
     [['logni'], 'no policy is named "logni"; did you mean "login"?'],
-    [['constructor'], 'no policy is named "constructor"; expected "daily", "login", "tokens"'],
-    [true, 'quota must be false, a list of policy names or { policies, also, cost, hook }, got true'],
-    [null, 'quota must be false, a list of policy names or { policies, also, cost, hook }, got null'],
-    ['login', 'quota must be false, a list of policy names or { policies, also, cost, hook }, got "login"'],
+    [['constructor'], 'no policy is named "constructor"; expected "daily", "login", "tokens", "bytes"'],
+    [true, `${quotaIs} true`],
+    [null, `${quotaIs} null`],
+    ['login', `${quotaIs} "login"`],
     [[], 'quota must name at least one policy, got []; for no quota at all write quota: false'],
     [
       { policies: [] },
@@ -212,7 +250,7 @@ t.test('a quota of a route that is wrong stops the app', async t => {
     [{ max: 10, timeWindow: '1m' }, 'unknown option "max" with the value 10; did you mean "policies"?'],
     [
       JSON.parse('{"__proto__":{"cost":5}}'),
-      'unknown option "__proto__" with the value {"cost":5}; expected policies, also, cost, hook'
+      'unknown option "__proto__" with the value an object with "cost"; expected policies, also, cost, hook'
     ],
     [
       { policies: ['login'], also: ['tokens'] },
@@ -226,6 +264,14 @@ t.test('a quota of a route that is wrong stops the app', async t => {
     [
       { policies: ['tokens'], cost: 5 },
       'cost is for policies that count requests, and this route has none: write { [policy]: cost }, got 5'
+    ],
+    [
+      { policies: ['bytes'], cost: { bytes: 5 } },
+      'cost of "bytes" is the length of the body, which no route changes, got 5'
+    ],
+    [
+      { policies: ['bytes'], hook: 'preHandler' },
+      'hook must be "onRequest" or "preParsing" for policy "bytes", which counts bodies as they arrive, got "preHandler"'
     ],
     [
       { hook: 'preSerialization' },
@@ -285,6 +331,7 @@ t.test('a name is one policy everywhere: with other options it stops the app', a
   const started = { code: 'none', message: 'the app started' }
   t.strictSame(await failure(inChild({ daily: '100/1d' })), started)
   t.strictSame(await failure(inChild({ daily: { window: '1d', quota: 100 } })), started)
+  t.strictSame(await failure(inChild({ daily: { window: '24h', quota: 100, partition: 'ip' } })), started)
   t.strictSame(await failure(withRoute([{ name: 'daily', quota: 100, window: '1d' }])), started)
 })
 

@@ -1,5 +1,7 @@
 import t from 'tap'
-import * as errors from '../src/errors.js'
+import * as exported from '../src/errors.js'
+
+const { asError, ...errors } = exported
 
 t.test(
   'each error has its name as code, the sentence as message and the status of a server error',
@@ -8,6 +10,7 @@ t.test(
       'FST_QUOTA_OPTION',
       'FST_QUOTA_POLICY',
       'FST_QUOTA_ROUTE',
+      'FST_QUOTA_SETTLED',
       'FST_QUOTA_SUBJECT'
     ])
     for (const [code, QuotaError] of Object.entries(errors)) {
@@ -22,3 +25,14 @@ t.test(
     }
   }
 )
+
+t.test('whatever was thrown is an error, and what is one stays itself', async t => {
+  const broken = new TypeError('broken')
+  t.equal(asError(broken), broken)
+  for (const thrown of ['broken', 429, undefined, null, {}]) {
+    const error = asError(thrown)
+    t.ok(error instanceof Error)
+    t.equal(error.message, 'a request could not be decided')
+    t.equal(error.cause, thrown)
+  }
+})

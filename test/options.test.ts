@@ -1,6 +1,7 @@
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import {
+  alternatives,
   asBoolean,
   asDuration,
   asFunction,
@@ -8,6 +9,7 @@ import {
   asObject,
   asOneOf,
   knownKeys,
+  outline,
   refuser,
   show,
   suggestion
@@ -69,6 +71,27 @@ t.test('what is in an instance is never shown', async t => {
   t.equal(show(new Redis()), 'an instance of Redis')
 })
 
+t.test('an outline is the keys of an object, five at most, and never what is under them', async t => {
+  const table: readonly (readonly [value: unknown, shown: string])[] = [
+    [{}, 'an object with no keys'],
+    [{ host: 'redis', password: 'secret' }, 'an object with "host", "password"'],
+    [Object.assign(Object.create(null), { password: 'secret' }), 'an object with "password"'],
+    [runInNewContext('({ password: 1 })'), 'an object with "password"'],
+    [{ a: 1, b: 2, c: 3, d: 4, e: 5, f: 6 }, 'an object with "a", "b", "c", "d", "e"'],
+    [{ 'a\r\nb': 1 }, 'an object with "a\\r\\nb"'],
+    [{ ['x'.repeat(100)]: 1 }, `an object with "${'x'.repeat(56)}...`],
+    [new Map([['password', 'secret']]), 'an instance of Map'],
+    [Object.create({ password: 'secret' }), 'an object that inherits from another one'],
+    [null, 'null'],
+    [undefined, 'undefined'],
+    [10, '10'],
+    ['10', '"10"'],
+    [[1, '2'], '[1,"2"]'],
+    [() => 1, 'a function']
+  ]
+  for (const [value, shown] of table) t.equal(outline(value), shown, shown)
+})
+
 t.test('an object is taken as a copy that inherits nothing', async t => {
   const written = { quota: 1, ['__proto__']: undefined, constructor: 2 }
   const options = asObject(refuse, 'a policy', written)
@@ -112,6 +135,12 @@ t.test('whatever is no plain object is refused', async t => {
   }
 })
 
+t.test('alternatives are words in a sentence', async t => {
+  t.equal(alternatives(['a']), '"a"')
+  t.equal(alternatives(['a', 429]), '"a" or 429')
+  t.equal(alternatives(['a', 'b', false]), '"a", "b" or false')
+})
+
 t.test('an integer is taken from its range and nothing else', async t => {
   t.equal(asInteger(refuse, 'quota', 0, 0, 10), 0)
   t.equal(asInteger(refuse, 'quota', 10, 0, 10), 10)
@@ -123,6 +152,10 @@ t.test('an integer is taken from its range and nothing else', async t => {
       `here: quota must be an integer from 0 to 10, got ${show(value)}`
     )
   }
+  t.equal(
+    refusal(() => asInteger(refuse, 'precision', 'all', 1, 10, " or 'exact'")),
+    `here: precision must be an integer from 1 to 10 or 'exact', got "all"`
+  )
 })
 
 t.test('a boolean is true or false, not what looks like it', async t => {
@@ -256,7 +289,11 @@ t.test(
       [{ toString: 1 }, 'here: unknown option "toString" with the value 1; expected quota, window, hook'],
       [
         JSON.parse('{"__proto__":{"quota":1}}'),
-        'here: unknown option "__proto__" with the value {"quota":1}; expected quota, window, hook'
+        'here: unknown option "__proto__" with the value an object with "quota"; expected quota, window, hook'
+      ],
+      [
+        { client: { password: 'secret' } },
+        'here: unknown option "client" with the value an object with "password"; expected quota, window, hook'
       ],
       [{ 'a\r\nb': 1 }, 'here: unknown option "a\\r\\nb" with the value 1; expected quota, window, hook'],
       [

@@ -42,7 +42,6 @@ t.test('a partition counts by what it names', t => {
     [firstOf('api-key', 'tenant', 'user'), USER, 'user:42'],
     [firstOf('user', 'route'), NOBODY, 'route:GET /items/:id'],
     [firstOf('user', 'global'), NOBODY, 'global'],
-    [firstOf('ip', 'user'), BOTH, 'ip:203.0.113.9'],
     [firstOf(firstOf('api-key', 'tenant'), 'user'), USER, 'user:42'],
     [allOf('tenant', 'user'), BOTH, '11:tenant:acme7:user:42'],
     [allOf('user', 'tenant'), BOTH, '7:user:4211:tenant:acme'],
@@ -106,36 +105,25 @@ t.test('the address is not asked for unless it is needed', t => {
 })
 
 t.test('a rule says what it reads', t => {
-  const rule = (
-    label: string,
-    identities: readonly number[],
-    usesAddress: boolean,
-    usesRoute: boolean
-  ): object => ({
-    label,
-    identities,
-    usesAddress,
-    usesRoute
-  })
+  const rule = (label: string, identities: readonly number[]): object => ({ label, identities })
   const table: readonly (readonly [partition: Partition, rule: object])[] = [
-    ['ip', rule('ip', [], true, false)],
-    ['global', rule('global', [], false, false)],
-    ['route', rule('route', [], false, true)],
-    ['api-key', rule('api-key', [1], false, false)],
-    [firstOf('user', 'ip'), rule('firstOf(user, ip)', [0], false, false)],
-    [firstOf('ip', 'user'), rule('firstOf(ip, user)', [0], true, false)],
-    [firstOf('tenant', 'user', 'tenant'), rule('firstOf(tenant, user, tenant)', [0, 2], false, false)],
-    [allOf('ip', 'user'), rule('allOf(ip, user)', [0], true, false)],
-    [allOf('user', 'route'), rule('allOf(user, route)', [0], false, true)],
+    ['ip', rule('ip', [])],
+    ['global', rule('global', [])],
+    ['route', rule('route', [])],
+    ['api-key', rule('api-key', [1])],
+    [firstOf('user', 'ip'), rule('firstOf(user, ip)', [0])],
+    [firstOf('tenant', 'user'), rule('firstOf(tenant, user)', [0, 2])],
+    [allOf('ip', 'user'), rule('allOf(ip, user)', [0])],
+    [allOf('user', 'route'), rule('allOf(user, route)', [0])],
     [
       allOf(firstOf('tenant', 'ip'), allOf('route', 'ip')),
-      rule('allOf(firstOf(tenant, ip), allOf(route, ip))', [2], true, true)
+      rule('allOf(firstOf(tenant, ip), allOf(route, ip))', [2])
     ],
-    [firstOf(allOf('user', 'ip'), 'tenant'), rule('firstOf(allOf(user, ip), tenant)', [0, 2], true, false)]
+    [firstOf(allOf('user', 'ip'), 'tenant'), rule('firstOf(allOf(user, ip), tenant)', [0, 2])]
   ]
   for (const [partition, expected] of table) {
-    const { label, identities, usesAddress, usesRoute } = compilePartition(partition, NAMES)
-    t.strictSame({ label, identities, usesAddress, usesRoute }, expected)
+    const { label, identities } = compilePartition(partition, NAMES)
+    t.strictSame({ label, identities }, expected)
   }
   t.end()
 })
@@ -167,7 +155,7 @@ t.test('an unknown name is refused with what was expected, and with a near one',
     ['session', '"session"'],
     ['__proto__', '"__proto__"'],
     ['constructor', '"constructor"'],
-    [firstOf('ip', allOf('route', 'tenent')), '"tenent"; did you mean "tenant"?']
+    [firstOf(allOf('route', 'tenent'), 'ip'), '"tenent"; did you mean "tenant"?']
   ]
   for (const [partition, got] of table) {
     const message = `partition takes ${EXPECTED}, got ${got}`
@@ -213,6 +201,30 @@ t.test('what is no partition is refused by its type', t => {
     t.throws(() => firstOf('user', member), { ...REFUSED, message: `firstOf takes 'ip', ` }, got)
     t.throws(() => allOf(member, 'user'), { ...REFUSED, message: `got ${got}` }, got)
   }
+  t.end()
+})
+
+t.test('a partition that is never empty comes last in firstOf', t => {
+  for (const name of ['ip', 'global', 'route']) {
+    const message = `firstOf never gets past "${name}", which is never empty: write it last`
+    t.throws(() => firstOf(name, 'user'), { ...REFUSED, message })
+    t.throws(() => firstOf('user', name, 'tenant'), { ...REFUSED, message })
+    t.equal(compilePartition(firstOf('user', name), NAMES).label, `firstOf(user, ${name})`)
+    t.equal(compilePartition(allOf(name, 'user'), NAMES).label, `allOf(${name}, user)`, 'allOf has no order')
+  }
+  t.throws(() => firstOf('user', 'ip', 'global'), { ...REFUSED, message: 'never gets past "ip"' })
+  t.end()
+})
+
+t.test('a combination has each partition once', t => {
+  const both = allOf('user', 'tenant')
+  const table: readonly (readonly [combine: () => unknown, message: string])[] = [
+    [() => allOf('user', 'ip', 'user'), 'allOf takes each partition once, got user twice'],
+    [() => firstOf('user', 'user'), 'firstOf takes each partition once, got user twice'],
+    [() => firstOf('ip', 'ip'), 'firstOf takes each partition once, got ip twice'],
+    [() => firstOf(both, both), 'firstOf takes each partition once, got allOf(user, tenant) twice']
+  ]
+  for (const [combine, message] of table) t.throws(combine, { ...REFUSED, message })
   t.end()
 })
 
@@ -280,10 +292,16 @@ t.test('the name of an identity is a word, and not one that is taken', t => {
     t.doesNotThrow(() => checkIdentityName(name), name)
   }
   for (const name of ['ip', 'global', 'route']) {
-    t.throws(() => checkIdentityName(name), { ...REFUSED, message: `"${name}": it is a partition already` })
+    t.throws(() => checkIdentityName(name), {
+      ...REFUSED,
+      message: `fastify-quota: identify cannot define "${name}": it is a partition already`
+    })
   }
   for (const name of ['', '1', '-a', '_a', 'a b', 'a:b', 'a.b', 'é', 'user\n', '__proto__', 'x'.repeat(65)]) {
-    t.throws(() => checkIdentityName(name), { ...REFUSED, message: `got ${JSON.stringify(name)}` })
+    t.throws(() => checkIdentityName(name), {
+      ...REFUSED,
+      message: `fastify-quota: a name in identify must be a letter and up to 63 letters, digits, "_" or "-", got ${JSON.stringify(name)}`
+    })
   }
   t.end()
 })

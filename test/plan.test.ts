@@ -1,8 +1,10 @@
 import t from 'tap'
 import { compilePlan, policyField } from '../src/plan.js'
 import type { Plan } from '../src/plan.js'
+import type { QuotaPolicy } from '../src/policy.js'
 import { Registry, Scope } from '../src/registry.js'
 import { readRouteQuota } from '../src/route-quota.js'
+import type { ServiceLimit } from '../src/store.js'
 
 const refuse = (message: string): never => {
   throw new RangeError(message)
@@ -114,6 +116,77 @@ t.test('a server without default policies leaves routes alone that name none', a
   t.strictSame(stages({ also: ['login'] }, policies), { preParsing: { login: 1 } })
 })
 
+const METERED = {
+  bytes: { quota: 1000, window: '1m', unit: 'content-bytes', default: false },
+  own: { quota: 1000, window: '1m', unit: 'content-bytes', cost: 9, default: false }
+}
+const LATE = 'hook must be "onRequest" or "preParsing" for policy "bytes", which counts bodies as they arrive'
+
+t.test('a policy that counts bodies stays before them; one with a cost of its own need not', async t => {
+  t.strictSame(stages({ policies: ['bytes'] }, METERED), { preParsing: { bytes: 0 } })
+  t.strictSame(stages({ policies: ['bytes'], hook: 'onRequest' }, METERED), { onRequest: { bytes: 0 } })
+  t.strictSame(stages({ policies: ['bytes'], hook: 'preParsing' }, METERED), { preParsing: { bytes: 0 } })
+  t.strictSame(stages({ policies: ['own'], hook: 'preHandler' }, METERED), { preHandler: { own: 9 } })
+  t.strictSame(stages({ policies: ['own', 'bytes'], cost: { own: 3 } }, METERED), {
+    preParsing: { own: 3, bytes: 0 }
+  })
+})
+
+t.test('a stage ends if something is to be released or refunded', async t => {
+  const policies = {
+    burst: '20/10s',
+    slots: { quota: 5, algorithm: 'concurrency', default: false, hook: 'preHandler' },
+    failed: { quota: 5, window: '1m', refund: () => true, default: false, hook: 'onRequest' }
+  }
+  t.strictSame(
+    plan({ also: ['slots', 'failed'] }, policies)?.stages.map(stage => stage?.ends),
+    [true, false, undefined, true]
+  )
+})
+
+t.test('a cost that no quota of a policy ever admits is warned of', async t => {
+  const policies = {
+    burst: '20/10s',
+    none: '0/1m',
+    tier: { quota: () => 1, window: '1m', cost: 9 },
+    bucket: { quota: 5, window: '1m', algorithm: 'token-bucket', burst: 30 },
+    queue: { quota: 60, window: '1m', algorithm: 'leaky-bucket', maxDelay: '4s' },
+    slots: { quota: 3, algorithm: 'concurrency', default: false },
+    tokens: { quota: 100, window: '1m', unit: 'tokens', default: false }
+  }
+  const table: readonly (readonly [quota: unknown, warned: readonly string[]])[] = [
+    [undefined, []],
+    [{ cost: 5 }, []],
+    [{ cost: 6 }, ['6, more than the 5 that policy "queue"']],
+    [{ cost: 20 }, ['20, more than the 5 that policy "queue"']],
+    [{ cost: { burst: 21 } }, ['21, more than the 20 that policy "burst"']],
+    [{ cost: { bucket: 30 } }, []],
+    [
+      { cost: { bucket: 31, queue: 6 } },
+      ['31, more than the 30 that policy "bucket"', '6, more than the 5 that policy "queue"']
+    ],
+    [{ cost: { none: 1, tier: 1000 } }, []],
+    [{ cost: () => 1000 }, []],
+    [
+      { policies: ['slots', 'tokens'], cost: { slots: 4, tokens: 101 } },
+      ['4, more than the 3 that policy "slots"', '101, more than the 100 that policy "tokens"']
+    ],
+    [{ policies: ['tokens'], cost: { tokens: 100 } }, []],
+    [false, []]
+  ]
+  const emitted = t.capture(process, 'emitWarning')
+  for (const [quota, warned] of table) {
+    plan(quota, policies)
+    t.strictSame(
+      emitted().map(({ args: [message, , code] }) => [code, message]),
+      warned.map(costs => [
+        'FST_QUOTA_COST',
+        `GET /: each request costs ${costs} can ever hold, so all are refused`
+      ])
+    )
+  }
+})
+
 t.test('what reaches no policy is refused', async t => {
   const optional = { login: { quota: 5, window: '1m', default: false } }
   const table: readonly (readonly [quota: unknown, policies: object, message: string])[] = [
@@ -132,6 +205,13 @@ t.test('what reaches no policy is refused', async t => {
       POLICIES,
       'cost is for policies that count requests, and this route has none: write { [policy]: cost }, got 5'
     ],
+    [
+      { policies: ['bytes'], cost: { bytes: () => 5 } },
+      METERED,
+      'cost of "bytes" is the length of the body, which no route changes, got a function'
+    ],
+    [{ policies: ['bytes'], hook: 'preValidation' }, METERED, `${LATE}, got "preValidation"`],
+    [{ policies: ['own', 'bytes'], hook: 'preHandler' }, METERED, `${LATE}, got "preHandler"`],
     [
       { cost: 5 },
       optional,
@@ -161,13 +241,48 @@ t.test(
       shadow: { quota: 1, window: '1m', mode: 'shadow' },
       bucket: { quota: 60, window: '1m', algorithm: 'token-bucket', burst: 120 },
       closed: { quota: 0, window: '1m', algorithm: 'token-bucket', burst: 5 },
-      tokens: { quota: 1000, window: '1500ms', unit: 'tokens' }
+      tokens: { quota: 1000, window: '1500ms', unit: 'tokens' },
+      slots: { quota: 5, algorithm: 'concurrency' },
+      queue: { quota: 60, window: '1m', algorithm: 'leaky-bucket', maxDelay: '5s' }
     })
     t.capture(process, 'emitWarning')
     const field =
-      '"burst";q=20;w=10, "bucket";q=120;w=120, "closed";q=0;w=60, "tokens";q=1000;qu="tokens";w=2'
+      '"burst";q=20;w=10, "bucket";q=120;w=120, "closed";q=0;w=60, "tokens";q=1000;qu="tokens";w=2, ' +
+      '"slots";q=5;qu="concurrent-requests", "queue";q=6;w=6'
     t.equal(policyField(scope.defaults()), field)
-    t.equal(compilePlan(refuse, scope, 'GET /', readRouteQuota(refuse, undefined))?.policyField, field)
+    t.equal(compilePlan(refuse, scope, 'GET /', readRouteQuota(refuse, undefined))?.policyField([]), field)
     t.equal(policyField(scope.defaults().filter(({ name }) => name === 'hidden' || name === 'shadow')), '')
   }
 )
+
+t.test('the policies field of a plan shows the quotas of the request, and is made once for each', async t => {
+  const scope = scopeWith({
+    burst: '20/10s',
+    plan: { quota: () => 1, window: '1m' },
+    queue: { quota: () => 1, window: '1m', algorithm: 'leaky-bucket', maxDelay: '5s' },
+    hidden: { quota: () => 1, window: '1m', advertise: false },
+    shadow: { quota: () => 1, window: '1m', mode: 'shadow' }
+  })
+  const [burst, tier, queue, hidden, shadow] = scope.defaults()
+  const { policyField: field } = compilePlan(refuse, scope, 'GET /', readRouteQuota(refuse, undefined))!
+  const limits = (...policies: readonly (QuotaPolicy | undefined)[]): readonly ServiceLimit[] =>
+    policies.map(policy => ({ policy }) as ServiceLimit)
+  t.equal(field([]), '"burst";q=20;w=10', 'exempt from the plans')
+  t.equal(field(limits(burst, tier!.withQuota(5))), '"burst";q=20;w=10, "plan";q=5;w=60')
+  t.equal(field(limits(burst, tier!.withQuota(6))), '"burst";q=20;w=10, "plan";q=6;w=60')
+  t.equal(
+    field(limits(queue!.withQuota(60), tier!.withQuota(7), hidden!.withQuota(8), shadow!.withQuota(9))),
+    '"burst";q=20;w=10, "plan";q=7;w=60, "queue";q=6;w=6',
+    'in configured order'
+  )
+  t.equal(field(limits(tier!.withQuota(0))), '"burst";q=20;w=10, "plan";q=0;w=60')
+
+  // A policy that was changed behind its back tells whether the field is made again.
+  const changed = (quota: number): readonly ServiceLimit[] =>
+    limits({ ...tier!.withQuota(quota), capacity: 999 })
+  t.equal(field(changed(5)), '"burst";q=20;w=10, "plan";q=5;w=60', 'remembered')
+  for (let quota = 10; quota < 1005; quota++) field(limits(tier!.withQuota(quota)))
+  t.equal(field(changed(5)), '"burst";q=20;w=10, "plan";q=5;w=60', 'a thousand are')
+  field(limits(tier!.withQuota(2000)))
+  t.equal(field(changed(5)), '"burst";q=20;w=10, "plan";q=999;w=60', 'then it starts again')
+})

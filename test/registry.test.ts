@@ -23,7 +23,8 @@ t.test('names of Object.prototype are identities like any other', async t => {
 })
 
 t.test('identities that are written wrongly are refused', async t => {
-  const name = 'a name in identify must be a letter and up to 63 letters, digits, "_" or "-", got'
+  const name =
+    'fastify-quota: a name in identify must be a letter and up to 63 letters, digits, "_" or "-", got'
   const table: readonly (readonly [written: unknown, message: string])[] = [
     [null, 'fastify-quota: identify must be an object, got null'],
     [user, 'fastify-quota: identify must be an object, got a function'],
@@ -31,9 +32,9 @@ t.test('identities that are written wrongly are refused', async t => {
     [new Map(), 'fastify-quota: identify must be a plain object, got an instance of Map'],
     [{ user: 'id' }, 'fastify-quota: identify.user must be a function, got "id"'],
     [{ user: undefined }, 'fastify-quota: identify.user must be a function, got undefined'],
-    [{ ip: user }, 'identify cannot define "ip": it is a partition already'],
-    [{ global: user }, 'identify cannot define "global": it is a partition already'],
-    [{ route: user }, 'identify cannot define "route": it is a partition already'],
+    [{ ip: user }, 'fastify-quota: identify cannot define "ip": it is a partition already'],
+    [{ global: user }, 'fastify-quota: identify cannot define "global": it is a partition already'],
+    [{ route: user }, 'fastify-quota: identify cannot define "route": it is a partition already'],
     [{ '': user }, `${name} ""`],
     [{ 'a:b': user }, `${name} "a:b"`],
     [JSON.parse('{"__proto__":1}'), `${name} "__proto__"`],
@@ -55,6 +56,7 @@ t.test('a name is one policy everywhere', async t => {
   const policy = registry.define('daily', { quota: 10, window: '1d' })
   t.equal(registry.define('daily', { window: '1d', quota: 10 }), policy)
   t.equal(registry.define('daily', '10/1d'), policy)
+  t.equal(registry.define('daily', { quota: 10, window: '24h', mode: 'enforce' }), policy)
   t.throws(() => registry.define('daily', { quota: 11, window: '1d' }), {
     code: 'FST_QUOTA_POLICY',
     message:
@@ -62,6 +64,17 @@ t.test('a name is one policy everywhere', async t => {
   })
   t.equal(registry.policies.get('daily'), policy)
   t.equal(registry.policies.size, 1)
+})
+
+t.test('whoever asks is told of every policy, once', async t => {
+  const registry = new Registry()
+  registry.define('early', '1/1m')
+  const told: string[] = []
+  registry.onDefine(({ name }) => told.push(name))
+  registry.define('late', '2/1m')
+  registry.define('late', '2/1m')
+  t.throws(() => registry.define('wrong', '2'))
+  t.strictSame(told, ['early', 'late'])
 })
 
 t.test('a policy that is refused leaves its name free', async t => {

@@ -34,7 +34,8 @@ t.test('a route has the defaults, none, others or more', async t => {
 })
 
 t.test('what is written wrongly is refused with the option, the value and what was expected', async t => {
-  const quota = 'quota must be false, a list of policy names or { policies, also, cost, hook }, got'
+  const quota =
+    "quota must be false, a list of policy names such as ['daily'], or { policies, also, cost, hook }, got"
   const cost = 'must be an integer from 0 to 999999999999999 or a function of the request, got'
   const hook = 'hook must be "onRequest", "preParsing", "preValidation" or "preHandler", got'
   const table: readonly (readonly [written: unknown, message: string])[] = [
@@ -112,7 +113,7 @@ t.test('a policy where a list belongs and a misspelt key get a suggestion', asyn
   t.throws(
     () => read(JSON.parse('{"__proto__":{"cost":5}}')),
     new RangeError(
-      'unknown option "__proto__" with the value {"cost":5}; expected policies, also, cost, hook'
+      'unknown option "__proto__" with the value an object with "cost"; expected policies, also, cost, hook'
     )
   )
 })

@@ -18,8 +18,11 @@ const route = (url: string, config?: object, method: RouteOptions['method'] = 'G
   ({ url, method, config }) as RouteOptions
 
 /** A request of a route; Fastify keeps a `config` for each. */
-function requestOf({ url, method, config }: Partial<RouteOptions>, is404: boolean = false): FastifyRequest {
-  const log = { error: () => {} }
+function requestOf(
+  { url, method, config }: Partial<RouteOptions>,
+  is404: boolean = false,
+  log: { readonly error: (...line: unknown[]) => void } = { error: () => {} }
+): FastifyRequest {
   const routeOptions = { url, method, config: { ...config } }
   return { server: instance, is404, routeOptions, log } as unknown as FastifyRequest
 }
@@ -49,6 +52,19 @@ t.test('a declared route has its plan once all are compiled', async t => {
       ['GET /none', 0]
     ]
   )
+})
+
+t.test('a route that is decided in several stages is warned of as it is compiled', async t => {
+  const { heard } = watchWarnings(t)
+  const scope = new Scope(new Registry())
+  scope.add({ any: '9/1m', late: { quota: 9, window: '1m', hook: 'preHandler' } })
+  const table = new RouteTable(() => scope, createWarnings())
+  table.declare(instance, route('/staged'))
+  table.declare(instance, route('/once', { quota: { hook: 'preHandler' } }))
+  table.compile()
+  t.match(await heard(), [
+    { code: 'FST_QUOTA_STAGES', message: /^GET \/staged .*\(preParsing, preHandler\)/ }
+  ])
 })
 
 t.test('the config that an application hands over is left as it is', async t => {
@@ -109,4 +125,56 @@ t.test('a route that cannot be planned throws the same error at every request', 
   t.match(errors[0], { code: 'FST_QUOTA_ROUTE', message: /route GET \/early.*"nobody"/ })
   t.equal(errors[0], errors[1])
   t.strictSame(table.reports(), [])
+})
+
+t.test('a route that named a policy too early works once another early route has defined it', async t => {
+  watchWarnings(t)
+  const table = makeTable()
+  table.compile()
+  const lines: unknown[] = []
+  const log = { error: (...line: unknown[]) => void lines.push(line) }
+  const named = requestOf(route('/named', { quota: ['placed'] }), false, log)
+  const other = requestOf(
+    route('/other', { quota: [{ name: 'unlike', quota: 1, window: '1m' }] }),
+    false,
+    log
+  )
+  const placing = requestOf(
+    route('/placing', { quota: [{ name: 'placed', quota: 1, window: '1m' }] }),
+    false,
+    log
+  )
+  t.throws(() => table.planOf(named), { code: 'FST_QUOTA_ROUTE', message: /no policy is named "placed"/ })
+  t.strictSame(names(table, other), ['unlike'])
+  t.throws(() => table.planOf(named), { code: 'FST_QUOTA_ROUTE', message: /no policy is named "placed"/ })
+  t.strictSame(names(table, placing), ['placed'])
+  t.strictSame(names(table, named), ['placed'])
+  t.equal(table.planOf(named), table.planOf(named))
+  t.strictSame(
+    table.reports().map(({ route }) => route),
+    ['GET /other', 'GET /placing', 'GET /named']
+  )
+  t.match(lines, [
+    [{ err: { code: 'FST_QUOTA_ROUTE' } }, 'fastify-quota: a route is refused, for its quota cannot be read']
+  ])
+})
+
+t.test('what has failed is not read again until there are more policies', async t => {
+  watchWarnings(t)
+  const table = makeTable()
+  table.compile()
+  let reads = 0
+  const config = {
+    get quota() {
+      reads++
+      return ['nobody']
+    }
+  }
+  const request = requestOf(route('/early'))
+  Object.assign(request.routeOptions, { config })
+  for (let i = 0; i < 3; i++) t.throws(() => table.planOf(request), { code: 'FST_QUOTA_ROUTE' })
+  t.equal(reads, 1)
+  table.planOf(requestOf(route('/more', { quota: [{ name: 'more', quota: 1, window: '1m' }] })))
+  for (let i = 0; i < 3; i++) t.throws(() => table.planOf(request), { code: 'FST_QUOTA_ROUTE' })
+  t.equal(reads, 2)
 })

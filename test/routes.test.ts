@@ -14,12 +14,45 @@ t.test('a route tells its policies in the order they are decided in', async t =>
   const scope = new Scope(new Registry())
   scope.add({
     late: { quota: 9, window: '1s', hook: 'preHandler', unit: 'tokens', cost: 3 },
+    plan: { quota: () => 5, window: '1m', cost: 2, unit: 'jobs' },
+    slots: { quota: 5, algorithm: 'concurrency', hook: 'onRequest' },
+    bytes: { quota: 1000, window: '1m', unit: 'content-bytes' },
     early: { quota: 5, window: '1m', partition: 'global', algorithm: 'token-bucket', burst: 2 }
   })
   const refuse = refuser(FST_QUOTA_ROUTE, 'route GET /')
   t.strictSame(report('GET /', compilePlan(refuse, scope, 'GET /', readRouteQuota(refuse, { cost: 4 }))), {
     route: 'GET /',
     policies: [
+      {
+        name: 'slots',
+        quota: 5,
+        window: undefined,
+        unit: 'concurrent-requests',
+        algorithm: 'concurrency',
+        partition: 'ip',
+        hook: 'onRequest',
+        cost: 1
+      },
+      {
+        name: 'plan',
+        quota: 'by request',
+        window: 60_000,
+        unit: 'jobs',
+        algorithm: 'sliding-window',
+        partition: 'ip',
+        hook: 'preParsing',
+        cost: 2
+      },
+      {
+        name: 'bytes',
+        quota: 1000,
+        window: 60_000,
+        unit: 'content-bytes',
+        algorithm: 'sliding-window',
+        partition: 'ip',
+        hook: 'preParsing',
+        cost: 'body length'
+      },
       {
         name: 'early',
         quota: 5,

@@ -1,29 +1,22 @@
 import t from 'tap'
-import type { Test } from 'tap'
+import { compilePolicy } from '../src/policy.js'
 import { checkFurtherSettings, readSettings } from '../src/settings.js'
-import type { Settings } from '../src/settings.js'
 import type { Store } from '../src/store.js'
-import { MemoryStore, memoryStore, monotonic } from '../src/stores/memory.js'
+import { MemoryStore, memoryStore } from '../src/stores/memory.js'
 
 const policies = { daily: '10/1d' }
-
-/** Settings whose store is closed after the test. */
-function read(t: Test, written: unknown): Settings {
-  const settings = readSettings(written)
-  t.teardown(() => settings.store.close())
-  return settings
-}
 
 const foreignStore = (): Store => ({
   consume: () => ({ limits: [], source: 'redis' }),
   settle: () => ({ limits: [], source: 'redis' }),
+  renew: () => [],
   peek: () => ({ limits: [], source: 'redis' }),
   reset: () => undefined,
   close: () => undefined
 })
 
 t.test('the settings have the agreed defaults', async t => {
-  const { store, ...settings } = read(t, { policies })
+  const { store, ...settings } = readSettings({ policies })
   t.ok(store instanceof MemoryStore)
   t.strictSame(settings, {
     fields: true,
@@ -39,7 +32,7 @@ t.test('every option arrives in the settings', async t => {
   const problem = (): object => ({})
   const onRefused = (): void => undefined
   const store = foreignStore()
-  const { wallClock, ...settings } = read(t, {
+  const { wallClock, ...settings } = readSettings({
     policies,
     identify: {},
     store,
@@ -59,15 +52,15 @@ t.test('every option arrives in the settings', async t => {
     problem,
     onRefused
   })
-  t.equal(read(t, { policies, problem: false }).problem, false)
-  t.equal(read(t, { policies, ipv6Prefix: 1 }).ipv6Prefix, 1)
-  t.equal(read(t, { policies, ipv6Prefix: 128 }).ipv6Prefix, 128)
-  t.equal(read(t, { policies, fields: 'draft-11', legacy: false }).fields, true)
+  t.equal(readSettings({ policies, problem: false }).problem, false)
+  t.equal(readSettings({ policies, ipv6Prefix: 1 }).ipv6Prefix, 1)
+  t.equal(readSettings({ policies, ipv6Prefix: 128 }).ipv6Prefix, 128)
+  t.equal(readSettings({ policies, fields: 'draft-11', legacy: false }).fields, true)
 })
 
 t.test("what Fastify's register takes for itself is no option of the plugin", async t => {
   const written = { policies, prefix: '/v1', logLevel: 'warn', logSerializers: {} }
-  t.doesNotThrow(() => read(t, written))
+  t.doesNotThrow(() => readSettings(written))
   t.doesNotThrow(() => checkFurtherSettings(written))
   t.strictSame(
     Object.keys(written),
@@ -85,12 +78,12 @@ t.test('an option that is agreed but not built may ask for nothing', async t => 
     partitionKey: false,
     sdkHints: false
   }
-  t.doesNotThrow(() => read(t, written))
+  t.doesNotThrow(() => readSettings(written))
   t.doesNotThrow(() => checkFurtherSettings(written))
 })
 
 t.test('what is written wrongly is refused with the option, the value and what was expected', async t => {
-  const halfStore = { ...foreignStore(), peek: undefined, close: undefined }
+  const halfStore = { ...foreignStore(), renew: undefined, close: undefined }
   class Redis {
     readonly password = 'secret'
   }
@@ -99,8 +92,14 @@ t.test('what is written wrongly is refused with the option, the value and what w
   const legacy = "legacy must be false or { style: 'x-ratelimit', reset: 'delta' | 'epoch' }, got"
   const table: readonly (readonly [options: object, message: string])[] = [
     [{ policies: undefined }, "policies is required, such as { default: '100/1m' }"],
-    [{ policys: {} }, 'unknown option "policys" with the value {}; did you mean "policies"?'],
-    [{ policy: {} }, 'unknown option "policy" with the value {}; did you mean "policies"?'],
+    [
+      { policys: { daily: '10/1d' } },
+      'unknown option "policys" with the value an object with "daily"; did you mean "policies"?'
+    ],
+    [
+      { policy: {} },
+      'unknown option "policy" with the value an object with no keys; did you mean "policies"?'
+    ],
     [{ quota: 10 }, 'unknown option "quota" with the value 10; did you mean "policies"?'],
     ...['max', 'limit', 'timeWindow', 'windowMs', 'window'].map(
       key =>
@@ -117,14 +116,25 @@ t.test('what is written wrongly is refused with the option, the value and what w
       { redis: new Redis() },
       'unknown option "redis" with the value an instance of Redis; did you mean "store"?'
     ],
+    [
+      { redis: { host: 'redis', password: 'secret' } },
+      'unknown option "redis" with the value an object with "host", "password"; did you mean "store"?'
+    ],
+    [
+      { enableDraftSpec: true },
+      'unknown option "enableDraftSpec" with the value true; did you mean "fields"?'
+    ],
     [{ ipv6Subnet: 56 }, 'unknown option "ipv6Subnet" with the value 56; did you mean "ipv6Prefix"?'],
-    [{ indentify: {} }, 'unknown option "indentify" with the value {}; did you mean "identify"?'],
+    [
+      { indentify: {} },
+      'unknown option "indentify" with the value an object with no keys; did you mean "identify"?'
+    ],
     [{ onrefused: 1 }, 'unknown option "onrefused" with the value 1; did you mean "onRefused"?'],
     [{ banana: 1 }, `unknown option "banana" with the value 1; ${known}`],
     [{ toString: 1 }, `unknown option "toString" with the value 1; ${known}`],
     [
       JSON.parse('{"__proto__":{"clock":1}}'),
-      `unknown option "__proto__" with the value {"clock":1}; ${known}`
+      `unknown option "__proto__" with the value an object with "clock"; ${known}`
     ],
     [{ select: 'closest' }, 'select is not supported yet, got "closest"'],
     [{ select: null }, 'select is not supported yet, got null'],
@@ -164,15 +174,24 @@ t.test('what is written wrongly is refused with the option, the value and what w
     [{ store: null }, `${store} null`],
     [{ store: 'memory' }, `${store} "memory"`],
     [{ store: memoryStore }, `${store} a function`],
-    [{ store: {} }, `${store} {} without the method consume, settle, peek, reset, close`],
-    [{ store: halfStore }, `${store} {} without the method peek, close`],
+    [
+      { store: { host: 'redis', password: 'secret' } },
+      `${store} an object with "host", "password" without the method consume, settle, renew, peek, reset, close`
+    ],
+    [
+      { store: halfStore },
+      `${store} an object with "consume", "settle", "renew", "peek", "reset" without the method renew, close`
+    ],
     [
       { store: new Redis() },
-      `${store} an instance of Redis without the method consume, settle, peek, reset, close`
+      `${store} an instance of Redis without the method consume, settle, renew, peek, reset, close`
     ],
     [{ clock: 1000 }, 'clock must be a function, got 1000'],
     [{ clock: null }, 'clock must be a function, got null'],
-    [{ clock: Date.now, store: foreignStore() }, 'clock goes with memoryStore(…) only, got the store {}']
+    [
+      { clock: Date.now, store: foreignStore() },
+      'clock goes with memoryStore(…) only, got the store an object with "consume", "settle", "renew", "peek", "reset"'
+    ]
   ]
   for (const [options, message] of table) {
     t.throws(() => readSettings({ policies, ...options }), {
@@ -194,40 +213,93 @@ t.test('what is written wrongly is refused with the option, the value and what w
 })
 
 t.test('options without a prototype are options, and what all objects inherit is none', async t => {
-  t.equal(read(t, Object.assign(Object.create(null) as object, { policies, ipv6Prefix: 48 })).ipv6Prefix, 48)
+  t.equal(
+    readSettings(Object.assign(Object.create(null) as object, { policies, ipv6Prefix: 48 })).ipv6Prefix,
+    48
+  )
   t.teardown(() => delete (Object.prototype as { ipv6Prefix?: number }).ipv6Prefix)
   Object.assign(Object.prototype, { ipv6Prefix: 1 })
-  t.equal(read(t, { policies }).ipv6Prefix, 64)
+  t.equal(readSettings({ policies }).ipv6Prefix, 64)
   t.doesNotThrow(() => checkFurtherSettings({ policies }))
 })
 
-t.test('a clock is whole milliseconds; where it gives none, time goes on by itself', async t => {
+t.test('a clock is whole milliseconds', async t => {
   let now = 0
-  const { store, wallClock } = read(t, { policies, clock: () => now })
+  const { store, wallClock } = readSettings({ policies, clock: () => now })
   t.ok(store instanceof MemoryStore)
   for (const [given, taken] of [
     [0, 0],
     [1000, 1000],
     [1000.9, 1000],
-    [1e15, 1e15]
+    [1e15, 1e15],
+    [500, 500]
   ] as const) {
     now = given
     t.equal(wallClock(), taken)
   }
-  for (const given of [Number.NaN, Infinity, -1, 1e300, undefined as never]) {
-    now = given
-    const before = monotonic()
-    const taken = wallClock()
-    t.ok(taken >= before && taken <= monotonic(), String(given))
+})
+
+const WITHOUT_TIME: readonly (() => unknown)[] = [
+  () => Number.NaN,
+  () => Infinity,
+  () => -1,
+  () => 1e300,
+  () => undefined,
+  () => 5n,
+  () => {
+    throw new Error('broken')
   }
+]
+
+t.test('a clock is read once at boot, and refused unless it tells the time', async t => {
+  let reads = 0
+  readSettings({ policies, clock: () => ++reads })
+  t.equal(reads, 1)
+  for (const clock of WITHOUT_TIME) {
+    t.throws(
+      () => readSettings({ policies, clock }),
+      {
+        code: 'FST_QUOTA_OPTION',
+        message: 'fastify-quota: clock must return milliseconds, 0 or more, and does not'
+      },
+      String(clock)
+    )
+  }
+})
+
+t.test('a clock that fails later stands still until it tells the time again', async t => {
+  let clock: () => unknown = () => 1000
+  const { wallClock } = readSettings({ policies, clock: () => clock() })
+  for (const failing of WITHOUT_TIME) {
+    clock = failing
+    t.equal(wallClock(), 1000, String(failing))
+  }
+  clock = () => 2000
+  t.equal(wallClock(), 2000)
+  clock = () => Number.NaN
+  t.equal(wallClock(), 2000, 'the last good reading, not the first')
+})
+
+t.test('nothing is given back for a clock that fails', async t => {
+  let now = 1000
+  const { store } = readSettings({ policies, clock: () => now })
+  const policy = compilePolicy('once', '1/10s', [])
+  const ask = async (): Promise<boolean | undefined> =>
+    (await store.consume([{ partition: 'p', policy, units: 1 }])).limits[0]?.allowed
+  t.equal(await ask(), true)
+  for (const failing of [Number.NaN, Infinity, -1]) {
+    now = failing
+    t.equal(await ask(), false, String(failing))
+  }
+  now = 12_000
+  t.equal(await ask(), true)
 })
 
 t.test('a clock is the clock of the store', async t => {
   let now = 0
   const store = memoryStore()
-  const own = read(t, { policies, store, clock: () => now })
+  const own = readSettings({ policies, store, clock: () => now })
   t.equal(own.store, store)
-  const { compilePolicy } = await import('../src/policy.js')
   const policy = compilePolicy('once', '1/10s', [])
   const ask = (): boolean | undefined =>
     store.consume([{ partition: 'p', policy, units: 1 }]).limits[0]?.allowed
@@ -242,7 +314,7 @@ t.test('a further registration adds policies and identities, and nothing else', 
   const first = 'belongs to the first registration; a further one has policies and identify, got'
   const table: readonly (readonly [written: unknown, message: string])[] = [
     [{}, "policies is required, such as { default: '100/1m' }"],
-    [{ policies, store: {} }, `store ${first} {}`],
+    [{ policies, store: memoryStore() }, `store ${first} an instance of MemoryStore`],
     [{ policies, fields: 'draft-11' }, `fields ${first} "draft-11"`],
     [{ policies, legacy: false }, `legacy ${first} false`],
     [{ policies, clock: Date.now }, `clock ${first} a function`],

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { compilePolicy } from '../src/policy.js'
-import { createWarnings, warnFull, warnSmallBurst, warnSubSecond } from '../src/warnings.js'
+import { createWarnings, warnFull, warnHopeless, warnSmallBurst, warnSubSecond } from '../src/warnings.js'
 
 interface Heard {
   readonly name: string
@@ -64,7 +64,13 @@ t.test('each advice says what happens and what to write', async t => {
     [
       () => warnSmallBurst('burst', 5),
       'FST_QUOTA_SMALL_BURST',
-      'policy "burst": a burst of 5 refills in less than a second, so the fields show less than its rate'
+      'policy "burst": it holds no more than 5, which refills in less than a second, the shortest window the fields ' +
+        'know; clients that pace themselves run slower than they may: raise burst or maxDelay'
+    ],
+    [
+      () => warnHopeless('GET /', 'burst', 21, 20),
+      'FST_QUOTA_COST',
+      'GET /: each request costs 21, more than the 20 that policy "burst" can ever hold, so all are refused'
     ],
     [
       () => warnFull(100),
@@ -100,8 +106,16 @@ t.test('advice about a policy is given for each', async t => {
     [{ quota: 1, window: '1s' }, []],
     [{ quota: 1, window: '500ms' }, ['FST_QUOTA_SUB_SECOND policy "a"']],
     [{ quota: 1, window: '1500ms', algorithm: 'fixed-window' }, ['FST_QUOTA_SUB_SECOND policy "a"']],
+    [{ quota: 1, window: '1500ms', algorithm: 'sliding-window-log' }, ['FST_QUOTA_SUB_SECOND policy "a"']],
     [{ quota: 0, window: '1500ms', algorithm: 'token-bucket' }, ['FST_QUOTA_SUB_SECOND policy "a"']],
-    [{ quota: 1, window: '1500ms', algorithm: 'token-bucket' }, []],
+    [{ quota: 1, window: '1500ms', algorithm: 'token-bucket' }, ['FST_QUOTA_SUB_SECOND policy "a"']],
+    [{ quota: 1, window: '1500ms', algorithm: 'token-bucket', burst: 2 }, []],
+    [{ quota: 1, window: '1500ms', algorithm: 'leaky-bucket', maxDelay: '2s' }, []],
+    [{ quota: 1, algorithm: 'concurrency' }, []],
+    [
+      { quota: 100, window: '1s', algorithm: 'leaky-bucket', maxDelay: '100ms' },
+      ['FST_QUOTA_SMALL_BURST policy "a"']
+    ],
     [{ quota: 10, window: '1s', algorithm: 'token-bucket', burst: 10 }, []],
     [{ quota: 10, window: '1s', algorithm: 'token-bucket', burst: 9 }, ['FST_QUOTA_SMALL_BURST policy "a"']],
     [{ quota: 1, window: '999ms', algorithm: 'token-bucket' }, ['FST_QUOTA_SMALL_BURST policy "a"']],
@@ -109,4 +123,17 @@ t.test('advice about a policy is given for each', async t => {
   ]
   for (const [written, expected] of table) t.strictSame(codes(written), expected, JSON.stringify(written))
   t.strictSame(codes({ quota: 1, window: '500ms' }, 'b'), ['FST_QUOTA_SUB_SECOND policy "b"'])
+})
+
+t.test('advice about a plan is given once, whatever its quotas', async t => {
+  const codes = (written: object): readonly string[] =>
+    heard(() => {
+      const { withQuota } = compilePolicy('plan', { quota: () => 1, ...written }, [])
+      for (const quota of [0, 1, 10, 1000]) withQuota(quota)
+    }).map(({ code }) => code)
+  t.strictSame(codes({ window: '1500ms' }), ['FST_QUOTA_SUB_SECOND'])
+  t.strictSame(codes({ window: '1s' }), [])
+  t.strictSame(codes({ window: '1s', algorithm: 'token-bucket', burst: 5 }), [])
+  t.strictSame(codes({ window: '500ms', algorithm: 'token-bucket', burst: 5 }), [])
+  t.strictSame(codes({ window: '500ms', algorithm: 'leaky-bucket', maxDelay: '5s' }), [])
 })
