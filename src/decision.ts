@@ -23,6 +23,11 @@ export const UNDECIDED: Decision = Object.freeze({
   source: 'none'
 })
 
+/** A refusal because nobody could decide. */
+export function undecidable(source: 'closed', exempt: readonly string[]): Decision {
+  return { ...UNDECIDED, outcome: 'refused', exempt, source }
+}
+
 /** Makes a decision of a store's answer to `charges`. */
 export function decide(
   charges: readonly Pick<Charge, 'policy'>[],
@@ -48,7 +53,7 @@ export function join(earlier: Decision, later: Decision): Decision {
     limits: [...earlier.limits, ...later.limits],
     exempt: [...earlier.exempt, ...later.exempt],
     shadow: [...earlier.shadow, ...later.shadow],
-    source: later.limits.length === 0 ? earlier.source : later.source
+    source: later.outcome === 'allowed' && later.limits.length === 0 ? earlier.source : later.source
   }
 }
 

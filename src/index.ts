@@ -1,3 +1,4 @@
+import { NEVER, UNKNOWN } from './algorithm.js'
 import { exposedHeaders } from './exposed-headers.js'
 import { allOf, firstOf } from './partition.js'
 import { quota as plugin } from './plugin.js'
@@ -7,6 +8,8 @@ import { memoryStore } from './stores/memory.js'
 interface QuotaModule {
   readonly quota: typeof plugin
   readonly default: typeof plugin
+  readonly NEVER: typeof NEVER
+  readonly UNKNOWN: typeof UNKNOWN
   readonly allOf: typeof allOf
   readonly exposedHeaders: typeof exposedHeaders
   readonly firstOf: typeof firstOf
@@ -16,33 +19,32 @@ interface QuotaModule {
 export const quota: typeof plugin & QuotaModule = Object.assign(plugin, {
   quota: plugin,
   default: plugin,
+  NEVER,
+  UNKNOWN,
   allOf,
   exposedHeaders,
   firstOf,
   memoryStore
-})
+} as const)
 
 export default quota
 export { quota as 'module.exports' }
-export { allOf, exposedHeaders, firstOf, memoryStore }
+export { NEVER, UNKNOWN, allOf, exposedHeaders, firstOf, memoryStore }
 
-export type { Receipt } from './algorithm.js'
+export type { Algorithm, Params, Receipt, State, Step, Terms } from './algorithm.js'
 export type { Decision } from './decision.js'
 export type { XRateLimit } from './legacy.js'
-export type { AllOf, FirstOf, Partition } from './partition.js'
-export type {
-  AlgorithmName,
-  Cost,
-  Duration,
-  Hook,
-  PolicyOptions,
-  QuotaPolicy,
-  ShortPolicy
-} from './policy.js'
-export type { Quota, Subject } from './quota.js'
+export type { AllOf, FirstOf, Partition, PartitionRule, Parts } from './partition.js'
+export type { AlgorithmName, Cost, Duration, Hook, PolicyOptions, ShortPolicy } from './policy-options.js'
+export type { QuotaPolicy } from './policy.js'
+export type { Figures } from './terms.js'
+export type { Quota } from './quota.js'
 export type { Identify, Identity } from './registry.js'
+export type { RequestQuota } from './request-quota.js'
+export type { Reservation } from './reserving.js'
 export type { PolicyReference, RouteQuota, RouteQuotaOptions } from './route-quota.js'
 export type { PolicyReport, RouteReport } from './routes.js'
 export type { QuotaOptions } from './settings.js'
 export type { Answer, Charge, ServiceLimit, Settlement, Source, Store } from './store.js'
-export type { MemoryStoreOptions } from './stores/memory.js'
+export type { Subject } from './subject.js'
+export type { MemoryStore, MemoryStoreOptions } from './stores/memory.js'

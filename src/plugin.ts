@@ -1,34 +1,36 @@
-import { channel } from 'node:diagnostics_channel'
 import type {
   FastifyInstance,
   FastifyPluginAsync,
   FastifyReply,
   FastifyRequest,
-  HookHandlerDoneFunction
+  RequestPayload
 } from 'fastify'
 import fp from 'fastify-plugin'
 import { addressing } from './address.js'
-import { decideStage, giveBack } from './charging.js'
-import type { Office } from './charging.js'
-import { UNDECIDED, join } from './decision.js'
 import type { Decision } from './decision.js'
-import { FST_QUOTA_OPTION } from './errors.js'
-import { checkForwarding } from './forwarded.js'
-import { isLater, whenKnown } from './later.js'
+import { Enforcement } from './enforcement.js'
+import type { Proceed } from './enforcement.js'
+import { FST_QUOTA_OPTION, asError } from './errors.js'
+import { joinField } from './fields.js'
+import { Leases } from './leases.js'
 import { OperatorFaults } from './operator.js'
+import { show } from './options.js'
 import { policyField } from './plan.js'
 import type { Plan } from './plan.js'
 import { createQuota } from './quota.js'
-import type { Quota } from './quota.js'
+import type { Directory, Quota } from './quota.js'
 import { refusalBody } from './refusal-body.js'
 import { Registry, Scope } from './registry.js'
-import { FieldSheet, correctFields, sendRefusal, writeFields } from './response.js'
+import { RequestView } from './request-quota.js'
+import type { RequestQuota } from './request-quota.js'
+import { sendRefusal } from './response.js'
 import type { Wire } from './response.js'
 import { RouteTable } from './route-table.js'
 import type { RouteQuota } from './route-quota.js'
 import { checkFurtherSettings, readSettings } from './settings.js'
 import type { QuotaOptions, Settings } from './settings.js'
-import { RequestParts, Visit } from './visit.js'
+import { Visit } from './visit.js'
+import type { Services } from './visit.js'
 import { createWarnings } from './warnings.js'
 
 declare module 'fastify' {
@@ -37,8 +39,8 @@ declare module 'fastify' {
     quota?: RouteQuota
   }
   interface FastifyRequest {
-    /** What was decided about this request so far; never null. */
-    readonly quota: Decision
+    /** What was decided about this request so far, and what may still be corrected; never null. */
+    readonly quota: RequestQuota
   }
   interface FastifyReply {
     /** Answers with a refused decision: status, fields and body are those of the hook's own refusals. */
@@ -115,144 +117,120 @@ function serve(app: FastifyInstance, scope: Scope, settings: Settings): void {
   const { store } = settings
   const warnings = createWarnings()
   const faults = new OperatorFaults()
-  const office: Office = { registry, store, addressing: addressing(settings.ipv6Prefix), faults, warnings }
+  const services: Services = {
+    registry,
+    store,
+    addressing: addressing(settings.ipv6Prefix),
+    faults,
+    warnings
+  }
+  const leases = new Leases(store, error =>
+    faults.report(app.log, 'store', error, 'leases may be held until they end by themselves')
+  )
   const wire: Wire = { ...settings, ...refusalBody(settings.problem, faults) }
+  const enforcement = new Enforcement(services, leases, wire, settings.onRefused)
   const table = new RouteTable(instance => scopeOf(instance)!, warnings)
-  const decisions = channel('fastify-quota:decision')
-  let forwardingSeen = false
-  let lateAsked = -Infinity
+  const publish = enforcement.publish.bind(enforcement)
+  let endings = false
+  registry.onDefine(policy => {
+    if (policy.algorithm.renew !== undefined) leases.expect(policy)
+    endings ||= policy.algorithm.renew !== undefined || policy.refund !== undefined
+  })
 
-  app.decorate('quota', createQuota(office, scope, routes, publish))
+  const directory: Directory = {
+    scopeOf: request => (request === undefined ? scope : scopeOf(request.server)!),
+    partsOf: request => visit(request).parts,
+    routes: () => ({ complete: table.complete, routes: table.reports() })
+  }
+
+  app.decorate('quota', createQuota(services, leases, directory, publish))
   app.decorateRequest(visitOf, null)
-  app.decorateRequest('quota', { getter: decided })
+  app.decorateRequest('quota', {
+    getter() {
+      const visited = visit(this)
+      visited.view ??= new RequestView(services, leases, this, visited, publish)
+      return visited.view
+    }
+  })
   app.decorateReply('refuse', refuse)
   app.addHook('onRoute', function (route) {
     table.declare(this, route)
   })
   app.addHook('onReady', async () => table.compile())
   app.addHook('onRequest', (request, reply, done) => {
-    if (arrive(request as VisitingRequest)) enforce(0, request, reply, done)
-    else done()
+    let plan: Plan | undefined
+    try {
+      plan = table.planOf(request)
+      if (plan !== undefined && !isPreflight(request))
+        enforcement.arrive(request, reply, visit(request), plan)
+      else if (endings) visit(request).meet(reply) // a handler may reserve
+    } catch (error) {
+      return done(asError(error))
+    }
+    enforce(0, request, reply, done)
   })
-  app.addHook('preParsing', (request, reply, _payload, done) => enforce(1, request, reply, done))
+  app.addHook('preParsing', (request, reply, body, done) => {
+    enforce(1, request, reply, error =>
+      error === undefined ? done(null, metered(request, reply, body)) : done(error)
+    )
+  })
   app.addHook('preValidation', (request, reply, done) => enforce(2, request, reply, done))
   app.addHook('preHandler', (request, reply, done) => enforce(3, request, reply, done))
   app.addHook('onSend', (request, reply, payload, done) => {
-    done(null, leave(request, reply, payload))
+    const known = (request as VisitingRequest)[visitOf]
+    done(null, known ? enforcement.leave(reply, known, payload) : payload)
   })
-  app.addHook('onClose', async () => store.close())
+  store.open?.()
+  app.addHook('onClose', async () => {
+    leases.close()
+    await store.close()
+  })
   const early = isRoot(app) ? routesOf(app) : []
   if (early.length > 0) {
     table.early = true
     warnings.earlyRoutes(early.join(', '))
   }
 
-  /** Whether there is anything to decide about a request. */
-  function arrive(request: VisitingRequest): boolean {
-    const plan = table.planOf(request)
-    if (plan === undefined || isPreflight(request)) return false
-    forwardingSeen ||= checkForwarding(request, warnings)
-    request[visitOf] = new Visit(plan, new RequestParts(request, office))
-    return true
+  function enforce(index: number, request: FastifyRequest, reply: FastifyReply, proceed: Proceed): void {
+    const known = (request as VisitingRequest)[visitOf]
+    if (known) enforcement.enforce(index, request, reply, known, proceed)
+    else proceed()
   }
 
-  function enforce(
-    index: number,
-    request: FastifyRequest,
-    reply: FastifyReply,
-    done: HookHandlerDoneFunction
-  ): void {
-    const visit = (request as VisitingRequest)[visitOf]
-    if (!visit || index < visit.nextStage) return done()
-    visit.nextStage = index + 1
-    const stage = visit.plan.stages[index]
-    if (stage === undefined) return done()
-    const decision = decideStage(office, request, visit, stage)
-    if (isLater(decision)) decision.then(value => conclude(value, request, reply, visit, done), done)
-    else conclude(decision, request, reply, visit, done)
+  function metered(request: FastifyRequest, reply: FastifyReply, body: RequestPayload): RequestPayload {
+    const known = (request as VisitingRequest)[visitOf]
+    return known ? enforcement.meter(request, reply, known, body) : body
   }
 
-  function conclude(
-    decision: Decision,
-    request: FastifyRequest,
-    reply: FastifyReply,
-    visit: Visit,
-    done: HookHandlerDoneFunction
-  ): void {
-    visit.decision = join(visit.decision, decision)
-    publish(decision, request)
-    if (decision.outcome !== 'refused') {
-      writeFields(wire, reply, visit.sheet, visit.decision, visit.plan.policyField)
-      return done()
-    }
-    const told = whenKnown(giveBack(store, visit), () => {
-      tell(visit.decision, request)
-      sendRefusal(wire, reply, visit.sheet, visit.decision, visit.plan.policyField)
-    })
-    if (isLater(told)) told.then(undefined, done)
-  }
-
-  /** The response goes out: returns its payload. */
-  function leave(request: FastifyRequest, reply: FastifyReply, payload: unknown): unknown {
-    const visit = (request as VisitingRequest)[visitOf]
-    if (!visit) return payload
-    if (!warnings.lateIdentity.emitted && visit.decision.outcome === 'allowed' && visit.parts.nameless)
-      askAgain(visit)
-    return correctFields(reply, visit.sheet, payload)
-  }
-
-  /** At most once a second: an app may have many nameless requests, and they are no mistake. */
-  function askAgain({ parts }: Visit): void {
-    const now = performance.now()
-    if (now - lateAsked < 1000) return
-    lateAsked = now
-    void parts.late().then(name => name !== undefined && warnings.lateIdentity(name))
-  }
-
-  function publish(decision: Decision, request: FastifyRequest | undefined): void {
-    if (decisions.hasSubscribers) decisions.publish({ decision, request })
-  }
-
-  function tell(decision: Decision, request: FastifyRequest): void {
-    const { onRefused } = settings
-    if (onRefused === undefined) return
-    const report = (error: unknown): void => faults.report(request.log, 'onRefused', error, 'nobody was told')
-    try {
-      const told: unknown = onRefused(decision, request)
-      if (isLater(told)) told.catch(report)
-    } catch (error) {
-      report(error)
-    }
-  }
-
-  function routes(): ReturnType<Quota['routes']> {
-    return { complete: table.complete, routes: table.reports() }
+  /** What a request has been through; nothing yet, if nobody has asked. */
+  function visit(request: FastifyRequest): Visit {
+    return ((request as VisitingRequest)[visitOf] ??= new Visit(request, services))
   }
 
   function refuse(this: FastifyReply, decision: Decision): FastifyReply {
-    if (decision.outcome !== 'refused') {
-      throw new FST_QUOTA_OPTION(`reply.refuse takes a refused decision, got one that is ${decision.outcome}`)
-    }
-    const visit = (this.request as VisitingRequest)[visitOf]
-    return sendRefusal(
-      wire,
-      this,
-      visit?.sheet ?? new FieldSheet(),
-      decision,
-      policyFieldWith(visit?.plan, decision)
-    )
+    checkRefused(decision)
+    const visited = visit(this.request)
+    const { sheet, plan } = visited
+    visited.stale = false // what follows is about this decision, whatever else was settled
+    enforcement.tell(decision, this.request)
+    const limits = [...visited.decision.limits, ...decision.limits]
+    return sendRefusal(wire, this, sheet, decision, policyFieldWith(plan, limits))
   }
 }
 
-/** A refusal names no policy that the policies field does not list: those of other routes join it. */
-function policyFieldWith(plan: Plan | undefined, { limits }: Decision): string {
-  const own = plan?.policies ?? []
-  const others = limits.map(({ policy }) => policy).filter(policy => !own.includes(policy))
-  return plan !== undefined && others.length === 0 ? plan.policyField : policyField([...own, ...others])
+function checkRefused(decision: Decision | undefined): void {
+  if (decision?.outcome === 'refused' && Array.isArray(decision.limits)) return
+  const got = decision?.outcome === undefined ? show(decision) : `one that is ${decision.outcome}`
+  throw new FST_QUOTA_OPTION(`reply.refuse takes a refused decision, got ${got}`)
 }
 
-function decided(this: FastifyRequest): Decision {
-  return (this as VisitingRequest)[visitOf]?.decision ?? UNDECIDED
+/** A refusal names no policy that the policies field does not list: those of other routes join it. */
+function policyFieldWith(plan: Plan | undefined, limits: Decision['limits']): string {
+  const own = plan?.policies ?? []
+  const others = limits
+    .map(({ policy }) => policy)
+    .filter(policy => own.every(({ name }) => name !== policy.name))
+  return joinField(plan?.policyField(limits), policyField(others))
 }
 
 function isPreflight({ method, headers }: FastifyRequest): boolean {
@@ -267,11 +245,16 @@ const isRoot = (app: FastifyInstance): boolean => parentOf(app) === Object.proto
 
 /** The routes that an app has by now, but for the one that @fastify/cors answers preflights with. */
 function routesOf(app: FastifyInstance): readonly string[] {
-  const tree = app.printRoutes({ commonPrefix: false }).split('\n')
-  return tree
-    .filter(line => line.includes('─'))
-    .map(line => line.replaceAll(/[─│├└]/g, '').trim())
-    .filter(route => route !== '* (OPTIONS)')
+  const above: string[] = []
+  const routes: string[] = []
+  for (const line of app.printRoutes({ commonPrefix: false }).split('\n')) {
+    const [, indent, path, methods] = /^(.*[├└]── )(.*) \(([^)]+)\)/.exec(line) ?? []
+    if (indent === undefined) continue
+    above.length = indent.length / 4 - 1
+    above.push(path!)
+    routes.push(`${methods} ${above.join('')}`)
+  }
+  return routes.filter(route => route !== 'OPTIONS *')
 }
 
 /**

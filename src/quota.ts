@@ -1,34 +1,35 @@
 import type { FastifyRequest } from 'fastify'
-import { NO_ADDRESS } from './address.js'
-import type { Addressing } from './address.js'
-import { decide } from './decision.js'
+import { decide, undecidable } from './decision.js'
 import type { Decision } from './decision.js'
-import { FST_QUOTA_OPTION, FST_QUOTA_POLICY, FST_QUOTA_SUBJECT } from './errors.js'
-import { LARGEST_INTEGER, show, suggestion } from './options.js'
-import { identityPart } from './partition.js'
+import { FST_QUOTA_OPTION } from './errors.js'
+import type { Leases } from './leases.js'
+import type { Later } from './later.js'
+import { Ledger } from './ledger.js'
+import { asObject, refuser, show } from './options.js'
 import type { Parts } from './partition.js'
-import { isUnits } from './policy.js'
 import type { QuotaPolicy } from './policy.js'
 import type { Scope } from './registry.js'
+import { checkUnits, policyNamed, quotaKnown, refuseLease, reserve } from './reserving.js'
+import type { Published, Reservation } from './reserving.js'
 import type { RouteReport } from './routes.js'
-import type { Charge, Store } from './store.js'
-import { RequestParts } from './visit.js'
-import type { Identification } from './visit.js'
-
-/**
- * Whose quota a call is about: a request, or its identities, such as `{ user: '42' }`, `{ ip: '203.0.113.9' }`,
- * `{ route: 'GET /items' }`. Identities that are left out are empty, as on a request without them.
- */
-export type Subject = FastifyRequest | Readonly<Record<string, string>>
+import type { Answer, Charge } from './store.js'
+import { SubjectParts, partitionOf, requestOf } from './subject.js'
+import type { Subject } from './subject.js'
+import type { Services, RequestParts } from './visit.js'
 
 /** `app.quota`: the same quota, for code outside the hooks. */
 export interface Quota {
   /**
    * Charges units by policy name, all or none, in one decision.
    * @throws FST_QUOTA_POLICY for an unknown policy, FST_QUOTA_OPTION for units that are no integer of 0 or more,
-   * FST_QUOTA_SUBJECT when the subject lacks what a policy counts by.
+   * FST_QUOTA_SUBJECT when the subject lacks what a policy counts by. What `concurrency` counts has to be reserved.
    */
   consume(subject: Subject, charges: Readonly<Record<string, number>>): Promise<Decision>
+  /**
+   * Charges units before they are spent, to be settled after. A lease is renewed until it is settled or released.
+   * @throws as `consume`.
+   */
+  reserve(subject: Subject, policy: string, units: number): Promise<Reservation>
   /**
    * What is left, for no units: of the policies named, or of the default ones. Changes nothing.
    * @throws as `consume`.
@@ -43,124 +44,123 @@ export interface Quota {
   routes(): { readonly complete: boolean; readonly routes: readonly RouteReport[] }
 }
 
-interface Office extends Identification {
-  readonly store: Store
+/** Of a server, what `app.quota` looks up. */
+export interface Directory {
+  /** The scope whose default policies a subject has. */
+  scopeOf(request: FastifyRequest | undefined): Scope
+  /** Who a request is from, as its decision knows it. */
+  partsOf(request: FastifyRequest): RequestParts
+  routes: Quota['routes']
 }
 
-/** Makes `app.quota`. `published` is told of each decision of `consume`. */
+/** Makes `app.quota`. */
 export function createQuota(
-  office: Office,
-  scope: Scope,
-  routes: Quota['routes'],
-  published: (decision: Decision, request: FastifyRequest | undefined) => void
+  services: Services,
+  leases: Leases,
+  directory: Directory,
+  published: Published
 ): Quota {
-  const policyOf = (name: string): QuotaPolicy => {
-    const policy = office.registry.policies.get(name)
-    if (policy !== undefined) return policy
-    const hint = suggestion(name, [...office.registry.policies.keys()])
-    throw new FST_QUOTA_POLICY(`no policy is named ${show(name)}${hint}`)
-  }
+  const { registry, store } = services
 
-  const places = async (
+  /** Where the policies named, or the default ones, count the subject. */
+  const placesOf = async (
+    call: string,
     subject: Subject,
     names: readonly string[] | undefined
-  ): Promise<readonly Omit<Charge, 'units'>[]> => {
-    const policies = names === undefined ? scope.defaults() : names.map(policyOf)
-    const parts = await partsOf(office, subject, policies)
-    return policies.map(policy => ({ partition: policy.rule.resolve(parts), policy }))
+  ): Promise<readonly Place[]> => {
+    const request = requestOf(subject)
+    checkNames(call, names)
+    const policies =
+      names === undefined
+        ? directory.scopeOf(request).defaults()
+        : names.map(name => policyNamed(registry, name))
+    const parts = await partsOf(subject, policies)
+    return policies.map(policy => ({ partition: partitionOf(policy, parts), policy }))
+  }
+
+  const partsOf = async (subject: Subject, policies: readonly QuotaPolicy[]): Promise<Parts> => {
+    const request = requestOf(subject)
+    if (request === undefined) {
+      return new SubjectParts(
+        subject as Readonly<Record<string, string>>,
+        registry.identities,
+        services.addressing
+      )
+    }
+    const parts = directory.partsOf(request)
+    await parts.identify([...new Set(policies.flatMap(policy => policy.rule.identities))])
+    return parts
+  }
+
+  /** Asks the store about these places, but for those whose quota cannot be told. */
+  const decideAt = async <P extends Place>(
+    subject: Subject,
+    places: readonly P[],
+    ask: (charges: readonly P[]) => Later<Answer>
+  ): Promise<Decision> => {
+    const known = await Promise.all(places.map(place => withQuota(services, subject, place)))
+    if (known.includes('closed')) return undecidable('closed', [])
+    const charges = known.filter(place => typeof place === 'object')
+    const nobody = charges.length === 0 && known.length > 0
+    return decide(charges, nobody ? { limits: [], source: 'open' } : await ask(charges), [])
   }
 
   return {
     async consume(subject, charges) {
-      const units = Object.values(charges)
-      const wrong = units.findIndex(value => !isUnits(value))
-      if (wrong >= 0) {
-        const option = `units of policy ${show(Object.keys(charges)[wrong])}`
-        const expected = `an integer from 0 to ${LARGEST_INTEGER}`
-        throw new FST_QUOTA_OPTION(`consume: ${option} must be ${expected}, got ${show(units[wrong])}`)
-      }
-      const priced = (await places(subject, Object.keys(charges))).map((place, i) => ({
-        ...place,
-        units: units[i]!
-      }))
-      const decision = decide(priced, await office.store.consume(priced), [])
-      published(decision, isRequest(subject) ? subject : undefined)
+      const names = checkCharges(charges)
+      const places = await placesOf('consume', subject, names)
+      const priced = places.map((place, i) => ({ ...place, units: charges[names[i]!]! }))
+      for (const { policy } of priced) refuseLease(policy, 'consumed')
+      const decision = await decideAt(subject, priced, known => store.consume(known))
+      published(decision, requestOf(subject))
       return decision
     },
 
+    async reserve(subject, name, units) {
+      checkUnits('units of reserve', units)
+      const policy = policyNamed(registry, name)
+      const parts = await partsOf(subject, [policy])
+      const request = requestOf(subject)
+      const reserver = { parts, ledger: new Ledger(store), request, whenAlive: undefined, refresh: () => {} }
+      const reservation = await reserve(services, leases, reserver, policy, units)
+      published(reservation, request)
+      return reservation
+    },
+
     async peek(subject, policies) {
-      const charges = await places(subject, policies)
-      return decide(charges, await office.store.peek(charges), [])
+      return decideAt(subject, await placesOf('peek', subject, policies), places => store.peek(places))
     },
 
     async reset(subject, policies) {
-      await office.store.reset(await places(subject, policies))
+      await store.reset(await placesOf('reset', subject, policies))
     },
 
-    routes
+    routes: directory.routes
   }
 }
 
-function isRequest(subject: Subject): subject is FastifyRequest {
-  return typeof subject.raw === 'object'
+type Place = Omit<Charge, 'units'>
+
+async function withQuota<P extends Place>(
+  services: Services,
+  subject: Subject,
+  place: P
+): Promise<P | 'open' | 'closed'> {
+  const policy = await quotaKnown(services, requestOf(subject), place.policy)
+  return typeof policy === 'string' ? policy : { ...place, policy }
 }
 
-async function partsOf(office: Office, subject: Subject, policies: readonly QuotaPolicy[]): Promise<Parts> {
-  if (!isRequest(subject)) return new SubjectParts(subject, office.registry.identities, office.addressing)
-  const parts = new RequestParts(subject, office)
-  await parts.identify([...new Set(policies.flatMap(policy => policy.rule.identities))])
-  return parts
+const refuseCall = refuser(FST_QUOTA_OPTION, 'app.quota')
+
+function checkCharges(charges: Readonly<Record<string, number>>): readonly string[] {
+  const entries = Object.entries(asObject(refuseCall, 'charges of consume', charges))
+  if (entries.length === 0)
+    refuseCall('consume must charge at least one policy, such as { daily: 1 }, got {}')
+  for (const [name, units] of entries) checkUnits(`units of policy ${show(name)}`, units)
+  return entries.map(([name]) => name)
 }
 
-/** The parts of a subject that is written by hand. Nothing that is missing is invented. */
-class SubjectParts implements Parts {
-  readonly identities: readonly (string | undefined)[]
-  readonly #subject: Readonly<Record<string, string>>
-  readonly #addressing: Addressing
-
-  constructor(
-    subject: Readonly<Record<string, string>>,
-    identities: readonly string[],
-    addressing: Addressing
-  ) {
-    const known = ['ip', 'route', ...identities]
-    for (const name of Object.keys(subject)) {
-      if (known.includes(name)) continue
-      const hint = suggestion(name, known) || `; expected ${known.join(', ')}`
-      throw new FST_QUOTA_SUBJECT(`a subject has no identity ${show(name)}${hint}`)
-    }
-    this.#subject = subject
-    this.#addressing = addressing
-    this.identities = identities.map(name => this.#identity(name))
-  }
-
-  get address(): string {
-    const address = this.#addressing(this.#required('ip'), undefined)
-    if (address === NO_ADDRESS) throw new FST_QUOTA_SUBJECT("the subject's ip is no address")
-    return address
-  }
-
-  get route(): string {
-    return `route:${this.#required('route').replace(/^HEAD /, 'GET ')}`
-  }
-
-  #identity(name: string): string | undefined {
-    try {
-      return identityPart(name, this.#value(name))
-    } catch {
-      throw new FST_QUOTA_SUBJECT(`identity ${show(name)} of a subject must be a string`)
-    }
-  }
-
-  #value(name: string): string | undefined {
-    return Object.hasOwn(this.#subject, name) ? this.#subject[name] : undefined
-  }
-
-  #required(name: string): string {
-    const value = this.#value(name)
-    if (typeof value === 'string' && value !== '') return value
-    // Names only: an identity may be a secret.
-    const got = Object.keys(this.#subject).join(', ') || 'nothing'
-    throw new FST_QUOTA_SUBJECT(`the subject needs ${show(name)} for the policies asked for, got ${got}`)
-  }
+function checkNames(call: string, names: unknown): void {
+  if (names === undefined || (Array.isArray(names) && names.every(name => typeof name === 'string'))) return
+  refuseCall(`${call} takes a list of policy names, such as ['daily'], got ${show(names)}`)
 }

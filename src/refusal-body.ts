@@ -46,8 +46,9 @@ function textOf(body: Later<object>, status: number): string {
   if (typeof body !== 'object' || text?.startsWith('{') !== true) {
     throw new TypeError(`problem must return an object, got ${show(body)}`)
   }
-  if ('status' in body && body.status !== status) {
-    throw new TypeError(`problem must return the status of the response, ${status}, got ${show(body.status)}`)
+  const sent = JSON.parse(text) as { readonly status?: unknown }
+  if (sent.status !== undefined && sent.status !== status) {
+    throw new TypeError(`problem must return the status of the response, ${status}, got ${show(sent.status)}`)
   }
   return text
 }

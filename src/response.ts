@@ -31,23 +31,25 @@ export interface Wire {
 }
 
 /** What was written to one response: our own text in each field, which may hold that of others too. */
-export class FieldSheet {
+export class WrittenFields {
   policy = ''
   limit = ''
   legacy = false
 }
 
 /**
- * Writes the fields of a decision. Called again for the same response, it replaces what it wrote before.
+ * Writes the fields of a decision, none if nobody could decide. Called again for the same response, it replaces what it
+ * wrote before.
  * @param policyField The `RateLimit-Policy` of the response.
  */
 export function writeFields(
   wire: Wire,
   reply: FastifyReply,
-  sheet: FieldSheet,
+  sheet: WrittenFields,
   decision: Decision,
   policyField: string
 ): void {
+  if (decision.source === 'closed') return removeFields(reply, sheet)
   if (decision.limits.length === 0) return
   const limits = shownLimits(decision)
   if (wire.fields) {
@@ -64,7 +66,7 @@ export function writeFields(
  * Just before a response leaves: no fields on a status that must not carry them, and ours beside those set later.
  * @returns The payload to send.
  */
-export function correctFields(reply: FastifyReply, sheet: FieldSheet, payload: unknown): unknown {
+export function correctFields(reply: FastifyReply, sheet: WrittenFields, payload: unknown): unknown {
   // Fastify takes status and fields from a `Response` after the last hook.
   const fetched = isResponse(payload) ? payload : undefined
   if (carriesFields(fetched?.status ?? reply.statusCode)) {
@@ -72,36 +74,39 @@ export function correctFields(reply: FastifyReply, sheet: FieldSheet, payload: u
     restore(reply, FIELD.limit, sheet.limit)
     return fetched === undefined ? payload : restored(fetched, sheet)
   }
-  replace(reply, FIELD.policy, sheet.policy, '')
-  replace(reply, FIELD.limit, sheet.limit, '')
-  removeLegacy(reply, sheet)
+  removeFields(reply, sheet)
   return payload
 }
 
-/** Answers with a refusal: status, fields and body. It is a value on its way out, not an error on its way up. */
+/** Answers with a refusal: status, fields and body. It does not pass through the error handler. */
 export function sendRefusal(
   wire: Wire,
   reply: FastifyReply,
-  sheet: FieldSheet,
+  sheet: WrittenFields,
   decision: Decision,
   policyField: string
 ): FastifyReply {
   const refused = refusing(decision)
-  const wait = retryAfter(
-    refused.map(limit => ({ wait: limit.retryAfter, effectiveWindow: windowSeconds(limit) }))
-  )
+  const wait =
+    decision.source === 'closed'
+      ? backSoon()
+      : retryAfter(refused.map(limit => ({ wait: limit.retryAfter, effectiveWindow: windowSeconds(limit) })))
   writeFields(wire, reply, sheet, decision, policyField)
-  const settled = reply.hasHeader(FIELD.retryAfter)
-  if (settled) sheet.limit = replace(reply, FIELD.limit, sheet.limit, '')
-  else if (wait !== undefined) reply.header(FIELD.retryAfter, String(wait))
+  const waitIsTheirs = reply.hasHeader(FIELD.retryAfter)
+  if (waitIsTheirs) {
+    sheet.limit = replace(reply, FIELD.limit, sheet.limit, '')
+    removeLegacy(reply, sheet)
+  } else if (wait !== undefined) {
+    reply.header(FIELD.retryAfter, String(wait))
+  }
   for (const name of OF_THE_RESOURCE) reply.removeHeader(name)
-  const draft = draftProblem(decision, settled ? undefined : wait)
+  const draft = draftProblem(decision, waitIsTheirs ? undefined : wait)
   reply.code(draft.status).header('cache-control', 'no-store').header('content-type', wire.bodyType)
   // As bytes, which no serializer of the application touches.
   return reply.send(Buffer.from(wire.body(decision, draft, reply.request)))
 }
 
-/** Fields that may have been set for the resource, and that are wrong on a refusal: it is stored by nobody, and plain. */
+/** Fields that may have been set for the resource, and that are wrong on a refusal, which is not cached and not encoded. */
 const OF_THE_RESOURCE = [
   'cdn-cache-control',
   'content-disposition',
@@ -132,6 +137,9 @@ const closeness = ({ policy, allowed, remaining }: ServiceLimit): Parameters<typ
 const itemText = (limit: ServiceLimit): string =>
   limitText(limit.policy.prefix, limit.remaining, windowSeconds(limit))
 
+/** Seconds until it may be worth a try after nobody could decide, spread so that clients do not come back together. */
+const backSoon = (): number => 1 + Math.floor(Math.random() * 3)
+
 /** `t` in whole seconds; 0: none. A wait is capped, a time to spend in is not: that would raise r / t. */
 function windowSeconds({ allowed, remaining, effectiveWindow }: ServiceLimit): number {
   if (effectiveWindow === 0) return 0
@@ -153,30 +161,40 @@ function writeLegacy(
   })
 }
 
-function removeLegacy(reply: FastifyReply, sheet: FieldSheet): void {
+function removeFields(reply: FastifyReply, sheet: WrittenFields): void {
+  sheet.policy = replace(reply, FIELD.policy, sheet.policy, '')
+  sheet.limit = replace(reply, FIELD.limit, sheet.limit, '')
+  removeLegacy(reply, sheet)
+}
+
+function removeLegacy(reply: FastifyReply, sheet: WrittenFields): void {
   if (sheet.legacy) for (const name of LEGACY_NAMES) reply.removeHeader(name)
   sheet.legacy = false
 }
 
 /** Puts `own` where `before` stands in a field, or at its end; the values of others stay. Returns `own`. */
 function replace(reply: FastifyReply, name: string, before: string, own: string): string {
+  const value = reply.getHeader(name)
+  if (value === undefined || value === before) {
+    if (own !== '') reply.header(name, own)
+    else if (value !== undefined) reply.removeHeader(name)
+    return own
+  }
   const current = textOf(reply, name)
   const [ahead, behind] = around(current, before) ?? [current, '']
-  const field = joinField([ahead, own], behind)
-  if (field !== '') reply.header(name, field)
-  else if (current !== '') reply.removeHeader(name)
+  reply.header(name, joinField([ahead, own], behind))
   return own
 }
 
 /** Joins `own` to a field whose value somebody has replaced since; a field that somebody has removed stays away. */
 function restore(reply: FastifyReply, name: string, own: string): void {
-  if (own === '') return
+  if (own === '' || reply.getHeader(name) === own) return
   const current = textOf(reply, name)
   if (current !== '' && around(current, own) === undefined) reply.header(name, joinField(current, own))
 }
 
 /** As {@link restore}, in a `Response`, whose own fields cannot be changed. */
-function restored(response: Response, sheet: FieldSheet): Response {
+function restored(response: Response, sheet: WrittenFields): Response {
   const headers = new Headers(response.headers)
   const ours = [
     [FIELD.policy, sheet.policy],
@@ -229,7 +247,7 @@ function draftProblem(decision: Decision, wait: number | undefined): Problem {
         name: policy.name,
         quota: policy.capacity,
         unit: policy.unit,
-        window: policy.announcedWindow * 1000,
+        window: policy.announcedWindow === 0 ? undefined : policy.announcedWindow * 1000,
         cost: units
       })),
       retryAfter: wait,

@@ -1,16 +1,20 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { NO_ADDRESS } from './address.js'
 import type { Addressing } from './address.js'
 import { UNDECIDED } from './decision.js'
 import type { Decision } from './decision.js'
+import { Ending } from './ending.js'
 import { isLater } from './later.js'
+import type { Life } from './leases.js'
+import { Ledger } from './ledger.js'
 import type { OperatorFaults } from './operator.js'
 import { identityPart, routePart } from './partition.js'
 import type { Parts } from './partition.js'
 import type { Plan } from './plan.js'
 import type { Registry } from './registry.js'
-import { FieldSheet } from './response.js'
-import type { Settlement } from './store.js'
+import type { RequestQuota } from './request-quota.js'
+import { WrittenFields } from './response.js'
+import type { Charge, ServiceLimit, Store } from './store.js'
 import type { Warnings } from './warnings.js'
 
 /** What a server knows about telling requests apart. */
@@ -21,10 +25,17 @@ export interface Identification {
   readonly warnings: Warnings
 }
 
+/** What a server decides with: policies, addresses, the store, and whom to tell. */
+export interface Services extends Identification {
+  readonly store: Store
+}
+
 /** Who a request is from. Nothing is looked up before a partition asks for it. */
 export class RequestParts implements Parts {
   readonly identities: (string | undefined)[] = []
   readonly #asked: boolean[] = []
+  /** Identities that are asked for and not known yet. */
+  readonly #waiting = new Map<number, Promise<void>>()
   readonly #request: FastifyRequest
   readonly #by: Identification
   #address: string | undefined
@@ -45,13 +56,12 @@ export class RequestParts implements Parts {
     return routePart(this.#request.method, this.#request.routeOptions.url)
   }
 
-  /** Asks for identities that were not asked for yet; a promise if one of the operator's functions returns one. */
+  /** Asks for identities that are not known: an empty one may be known at a later hook. A promise if one has to be waited for. */
   identify(indices: readonly number[]): Promise<unknown> | undefined {
     let waiting: Promise<void>[] | undefined
     for (const index of indices) {
-      if (this.#asked[index] === true) continue
-      this.#asked[index] = true
-      const answer = this.#ask(index)
+      if (this.identities[index] !== undefined) continue
+      const answer = this.#waiting.get(index) ?? this.#askOnce(index)
       if (isLater(answer)) (waiting ??= []).push(answer)
     }
     return waiting === undefined ? undefined : Promise.all(waiting)
@@ -67,16 +77,29 @@ export class RequestParts implements Parts {
     return undefined
   }
 
-  /** Whether an identity was asked for and empty. */
+  /** Whether an identity was asked for and is empty. */
   get nameless(): boolean {
-    return this.#asked.some((asked, index) => asked && this.identities[index] === undefined)
+    return this.#asked.some(
+      (asked, index) => asked && this.identities[index] === undefined && !this.#waiting.has(index)
+    )
+  }
+
+  #askOnce(index: number): void | Promise<void> {
+    this.#asked[index] = true
+    const answer = this.#ask(index)
+    if (!isLater(answer)) return
+    const known = answer.then(() => void this.#waiting.delete(index))
+    this.#waiting.set(index, known)
+    return known
   }
 
   #ask(index: number): void | Promise<void> {
     try {
       const identity = this.#by.registry.identify[index]!(this.#request)
       if (!isLater(identity)) return this.#learn(index, identity)
-      return identity.then(value => this.#learn(index, value)).catch(error => this.#report(index, error))
+      return Promise.resolve(identity)
+        .then(value => this.#learn(index, value))
+        .catch(error => this.#report(index, error))
     } catch (error) {
       this.#report(index, error)
     }
@@ -94,18 +117,64 @@ export class RequestParts implements Parts {
 
 /** What one request has been through. */
 export class Visit {
-  readonly plan: Plan
+  /** The route's plan; `undefined` before it is known, and for routes without quota. */
+  plan: Plan | undefined
   readonly parts: RequestParts
+  readonly ledger: Ledger
   decision: Decision = UNDECIDED
   /** The stages from this one on are still to come. */
   nextStage = 0
-  /** What was charged, so that a later refusal can give it back. */
-  charged: Omit<Settlement, 'actual'>[] = []
+  /** Where the body is charged as it arrives. */
+  readonly metered: Omit<Charge, 'units'>[] = []
   /** What was written to the response. */
-  readonly sheet: FieldSheet = new FieldSheet()
+  readonly sheet: WrittenFields = new WrittenFields()
+  /** Whether what was written is no longer what is left. */
+  stale = false
+  /** `request.quota`, if somebody has looked at it. */
+  view: RequestQuota | undefined
+  /** Whether its refunds will be asked for at its end. */
+  refunding = false
+  readonly #request: FastifyRequest
+  #reply: FastifyReply | undefined
+  #life: Life | undefined
+  /** Who waits for the reply to be known. */
+  readonly #waiting: ((life: Life) => void)[] = []
 
-  constructor(plan: Plan, parts: RequestParts) {
-    this.plan = plan
-    this.parts = parts
+  constructor(request: FastifyRequest, services: Services) {
+    this.#request = request
+    this.parts = new RequestParts(request, services)
+    this.ledger = new Ledger(services.store)
+  }
+
+  /** The request comes to the hooks. An earlier hook may have asked for its life before. */
+  meet(reply: FastifyReply): void {
+    this.#reply = reply
+    for (const told of this.#waiting) told(this.life)
+  }
+
+  /** Its end, watched from the first time somebody asks; only after it has come to the hooks. */
+  get life(): Life {
+    this.#life ??= { ending: new Ending(this.#request, this.#reply!), reply: this.#reply! }
+    return this.#life
+  }
+
+  /** Tells of its life, as soon as it is known. */
+  whenAlive(told: (life: Life) => void): void {
+    if (this.#reply === undefined) this.#waiting.push(told)
+    else told(this.life)
+  }
+
+  /** Takes over what policies have left now. */
+  refresh(limits: readonly ServiceLimit[]): void {
+    if (limits.length === 0) return
+    this.stale = true
+    const fresh = new Map(limits.map(limit => [limit.policy.name, limit]))
+    this.decision = {
+      ...this.decision,
+      limits: this.decision.limits.map(limit => {
+        const { remaining, effectiveWindow } = fresh.get(limit.policy.name) ?? limit
+        return { ...limit, remaining, effectiveWindow }
+      })
+    }
   }
 }

@@ -50,6 +50,21 @@ const rules: readonly Rule[] = [
     why: 'the application brings its own Redis client',
     modules: /^/,
     mustNotImport: /^(ioredis|iovalkey|redis)$/
+  },
+  {
+    why: 'the simulator knows the algorithms and how to refuse an option, and needs no machine and no clock',
+    modules: /^simulate\//,
+    mayImport: /^(simulate\/|algorithms\/|(algorithm|options)\.ts$)/
+  },
+  {
+    why: 'the command line only wires',
+    modules: /^cli\.ts$/,
+    mayImport: /^(simulate\/|node:|commander$)/
+  },
+  {
+    why: 'the plugin loads nothing of the command line',
+    modules: /^(?!(simulate\/|cli\.ts$))/,
+    mustNotImport: /^(simulate\/|cli\.ts$|commander$)/
   }
 ]
 

@@ -68,6 +68,32 @@ t.test('what consume decides is published, with the request if it is about one',
   )
 })
 
+t.test('reservations are published, settlements are none', async t => {
+  const messages = watch(t)
+  const { app } = await serve(t, {
+    tokens: { quota: 5, window: '1m', default: false },
+    off: { quota: 5, window: '1m', exempt: () => true }
+  })
+  app.get('/reserve', async ({ quota }) => {
+    const reservation = await quota.reserve('tokens', 4)
+    await quota.reserve('off', 9)
+    await reservation.settle(2)
+    await quota.spend('tokens', 1).catch(() => {})
+  })
+  const { app: other } = await serve(t, { any: { quota: 5, window: '1m', default: false } })
+  await app.inject('/reserve').catch(() => {})
+  await (await other.quota.reserve({ ip: '127.0.0.1' }, 'any', 6)).release()
+  t.strictSame(
+    messages.map(({ decision, request }) => [decision.outcome, decision.exempt, request?.url]),
+    [
+      ['allowed', ['off'], '/reserve'],
+      ['allowed', [], '/reserve'],
+      ['allowed', ['off'], '/reserve'],
+      ['refused', [], undefined]
+    ]
+  )
+})
+
 t.test('nothing is published when nothing is decided', async t => {
   const messages = watch(t)
   const { app, statuses } = await serve(t, { any: '9/1m' })

@@ -52,7 +52,7 @@ const orders: Readonly<Record<string, Build>> = {
 }
 
 for (const [order, build] of Object.entries(orders)) {
-  t.test(`${order}: a script of another origin can read a 429 and its fields (C126)`, async t => {
+  t.test(`${order}: a script of another origin can read a 429 and its fields`, async t => {
     const { app } = await start(t, { policies: { burst: '1/10s' } }, build)
     for (const status of [200, 429]) {
       const response = await app.inject(get())
@@ -65,7 +65,7 @@ for (const [order, build] of Object.entries(orders)) {
     }
   })
 
-  t.test(`${order}: preflights cost nothing and are never refused (C127)`, async t => {
+  t.test(`${order}: preflights cost nothing and are never refused`, async t => {
     const { app } = await start(t, { policies: { burst: '2/10s' } }, build)
     const seen: number[] = []
     for (let i = 0; i < 3; i++) {
@@ -95,7 +95,7 @@ for (const [order, build] of Object.entries(orders)) {
   })
 }
 
-t.test('without cors, an OPTIONS route is free for preflights and counts all else (C127)', async t => {
+t.test('without cors, an OPTIONS route is free for preflights and counts all else', async t => {
   for (const hook of ['onRequest', 'preParsing', 'preHandler'] as const) {
     const { app } = await start(
       t,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { UNDECIDED, decide, join, refusing } from '../src/decision.js'
+import { UNDECIDED, decide, join, refusing, undecidable } from '../src/decision.js'
 import type { Decision } from '../src/decision.js'
 import { compilePolicy } from '../src/policy.js'
 import type { Charge, ServiceLimit } from '../src/store.js'
@@ -66,6 +66,15 @@ t.test('a stage that asked nobody does not hide who decided before', async t => 
   const nothing = decide([], { limits: [], source: 'none' }, [])
   t.equal(join(decided([[a, 1]]), nothing).source, 'memory')
   t.equal(join(nothing, decided([[a, 1]])).source, 'memory')
+})
+
+t.test('a stage that nobody could decide is refused by nobody, whatever was decided before', async t => {
+  const closed = join(decided([[a, 1]]), undecidable('closed', ['d']))
+  t.match(closed, { outcome: 'refused', source: 'closed', exempt: ['c', 'd'] })
+  t.strictSame(names(closed.limits), ['a'])
+  t.strictSame(refusing(closed), [])
+  const open = decide([], { limits: [], source: 'open' }, [])
+  t.equal(join(decided([[a, 1]]), open).source, 'memory')
 })
 
 t.test('the decision before any decision cannot be changed', async t => {

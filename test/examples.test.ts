@@ -4,25 +4,35 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import type { Test } from 'tap'
 import { build as algorithms } from '../examples/algorithms.js'
+import { build as concurrency } from '../examples/concurrency.js'
 import { build as cors } from '../examples/cors.js'
 import { build as firstLimits } from '../examples/first-limits/app.js'
 import { build as legacyFields } from '../examples/legacy-fields.js'
+import { build as llmGateway } from '../examples/llm-gateway/app.js'
+import { pretend } from '../examples/llm-gateway/model.js'
+import { tokensIn } from '../examples/llm-gateway/tokens.js'
 import { build as outsideHooks } from '../examples/outside-hooks.js'
 import { build as partitions } from '../examples/partitions.js'
+import { build as plans } from '../examples/plans.js'
 import { build as problemBody } from '../examples/problem-body.js'
 import { build as proxy } from '../examples/proxy.js'
+import { build as queue } from '../examples/queue.js'
 import { build as quickStart, serve } from '../examples/quick-start.js'
+import { build as refunds } from '../examples/refunds.js'
+import { build as reservations } from '../examples/reservations.js'
 import { build as routes } from '../examples/routes.js'
 import { build as scopes } from '../examples/scopes.js'
 import { build as stages } from '../examples/stages.js'
 import { build as testing } from '../examples/testing.js'
+import { build as uploads } from '../examples/uploads.js'
 import { build as watch } from '../examples/watch.js'
 
 const root = new URL('../../', import.meta.url)
@@ -221,16 +231,217 @@ t.test('testing: a clock takes the tests through time', async t => {
   await (await build()).close()
 })
 
+t.test('plans: the quota is that of the plan, and what was spent stays spent', async t => {
+  const app = await opened(t, plans())
+  t.strictSame(await statuses(app, 3), [200, 200, 429], 'by address, for nobody is known')
+  const all = await answers(app, as('ann', '/'), 4)
+  t.match(all[2]!.headers, {
+    'ratelimit-policy': '"hourly";q=3;w=3600',
+    ratelimit: '"hourly";r=0;t=3600'
+  })
+  t.equal(all[3]!.statusCode, 429)
+  await app.inject(as('ann', '/upgrade', { method: 'POST' }))
+  const [upgraded] = await answers(app, as('ann', '/'), 1)
+  t.match(upgraded!.headers, {
+    'ratelimit-policy': '"hourly";q=100;w=3600',
+    ratelimit: '"hourly";r=96;t=3600'
+  })
+  t.match((await app.inject(as('ben', '/'))).headers, { ratelimit: '"hourly";r=99;t=3600' })
+})
+
+t.test('refunds: failures of the server are free, and so are right passwords', async t => {
+  const app = await opened(t, refunds())
+  await answers(app, '/broken', 5)
+  t.match((await app.inject('/')).headers, { ratelimit: '"default";r=99;t=60' })
+  const login = (password: string): InjectOptions => ({
+    method: 'POST',
+    url: '/login',
+    payload: { password }
+  })
+  t.strictSame(await statuses(app, 5, login('correct horse')), [200, 200, 200, 200, 200])
+  t.strictSame(await statuses(app, 4, login('swordfish')), [401, 401, 401, 429])
+  t.strictSame(await statuses(app, 1, login('correct horse')), [429])
+})
+
+t.test('reservations: the most is reserved, what was used is paid, and a stream pays as it goes', async t => {
+  const app = await opened(t, reservations())
+  t.strictSame((await app.inject('/search/anna')).json(), ['a', 'n', 'n', 'a'])
+  const all = await app.inject('/all')
+  t.match(all.headers, { ratelimit: '"rows";r=995;t=3600' })
+  t.equal(all.payload.trimEnd().split('\n').length, 996)
+  const refused = await app.inject('/search/anna')
+  t.equal(refused.statusCode, 429)
+  t.match(refused.headers, { ratelimit: '"rows";r=0;t=3600', 'retry-after': '3600' })
+})
+
+t.test('uploads: bytes count, whether their length is announced or not', async t => {
+  const app = await opened(t, uploads())
+  const upload = (payload: Buffer | Readable): InjectOptions => ({
+    method: 'POST',
+    url: '/uploads',
+    headers: { 'content-type': 'application/octet-stream' },
+    payload
+  })
+  const stored = await app.inject(upload(Buffer.alloc(600_000)))
+  t.match(stored.headers, { ratelimit: '"uploads";r=400000;t=3600' })
+  t.match(stored.json(), { sha256: /^[0-9a-f]{64}$/ })
+  t.strictSame(await statuses(app, 1, upload(Buffer.alloc(400_001))), [429])
+
+  const address = await app.listen({ port: 0, host: '127.0.0.1' })
+  const streamed = async (bytes: number): Promise<Response> =>
+    fetch(`${address}/uploads`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/octet-stream' },
+      body: Readable.from(Array.from({ length: bytes / 50_000 }, () => Buffer.alloc(50_000))),
+      duplex: 'half'
+    })
+  t.equal((await streamed(200_000)).status, 200)
+  const cut = await streamed(5_000_000)
+  t.equal(cut.status, 429)
+  t.match(cut.headers.get('ratelimit'), /^"uploads";r=\d+;t=3600$/)
+  await cut.text()
+})
+
+t.test('queue: what comes faster than the rate waits, and no longer than it may', async t => {
+  const app = await opened(t, queue())
+  const started = performance.now()
+  const print = async (): Promise<readonly [status: number, after: number]> => {
+    const { statusCode } = await app.inject({ method: 'POST', url: '/print' })
+    return [statusCode, performance.now() - started]
+  }
+  const all = await Promise.all(Array.from({ length: 13 }, print))
+  const printed = all.filter(([status]) => status === 200).map(([, after]) => after)
+  t.equal(printed.length, 11)
+  t.ok(printed.every((after, i) => after >= i * 100 - 5))
+  t.strictSame(
+    all.slice(11).map(([status]) => status),
+    [503, 503]
+  )
+})
+
+t.test('concurrency: streams take a place each until they end, and a job takes one too', async t => {
+  const app = await opened(t, concurrency('300ms', 100))
+  const address = await app.listen({ port: 0, host: '127.0.0.1' })
+  const leave = new AbortController()
+  const first = await fetch(`${address}/events`, { signal: leave.signal })
+  const second = await fetch(`${address}/events`)
+  const third = await fetch(`${address}/events`)
+  t.strictSame([first.status, second.status, third.status], [200, 200, 429])
+  t.equal(second.headers.get('ratelimit-policy'), '"streams";q=2;qu="concurrent-requests"')
+  t.equal(second.headers.get('ratelimit'), '"streams";r=0')
+  t.equal(third.headers.get('retry-after'), null, 'nobody knows when a place is free')
+  await third.text()
+
+  leave.abort()
+  const places = async (): Promise<number> =>
+    (await app.quota.peek({ ip: '127.0.0.1' }, ['streams'])).limits[0]!.remaining
+  while ((await places()) === 0) await sleep(5)
+  t.equal(await places(), 1, 'the client is gone, and the place is free')
+  await t.rejects(second.text(), 'a stream ends after the longest hold')
+  while ((await places()) < 2) await sleep(5)
+
+  const rebuild = { method: 'POST', url: '/rebuild' } as const
+  t.strictSame(await statuses(app, 2, rebuild), [202, 429])
+  await sleep(200)
+  t.strictSame(await statuses(app, 1, rebuild), [202])
+})
+
+const ask = (name: string, prompt: string, most: number): InjectOptions =>
+  as(name, '/chat', { method: 'POST', payload: { prompt, max_tokens: most } })
+
+/** A prompt of so many tokens. */
+const long = (tokens: number): string => ' a'.repeat(tokens)
+
+t.test('llm-gateway: tokens and requests run out apart, and the fields say which', async t => {
+  const app = await opened(t, llmGateway(pretend(0), { clock: () => 0 }))
+  const left = async (name: string): Promise<unknown> => (await app.inject(as(name, '/usage'))).json()
+
+  const large = await answers(app, ask('ann', long(29_990), 10), 4)
+  t.strictSame(
+    large.map(({ statusCode }) => statusCode),
+    [200, 200, 200, 429]
+  )
+  t.match(large[2]!.headers, {
+    'ratelimit-policy': '"rpm";q=60;w=60, "tpm";q=100000;qu="tokens";w=60',
+    ratelimit: '"tpm";r=10000;t=60, "rpm";r=57;t=60'
+  })
+  t.match(large[3]!.headers, { ratelimit: '"tpm";r=10000;t=60', 'retry-after': '60' })
+  t.match(large[3]!.json(), { 'violated-policies': ['tpm'] })
+  t.strictSame(await left('ann'), { rpm: 57, tpm: 10_000 }, 'the refused one cost nothing')
+  t.strictSame(await statuses(app, 1, ask('ann', long(4990), 10)), [200])
+  t.strictSame(await left('ann'), { rpm: 56, tpm: 5000 })
+
+  const small = await answers(app, ask('ben', long(5), 5), 70)
+  t.equal(small.filter(({ statusCode }) => statusCode === 200).length, 60)
+  t.match(small[60]!.headers, { ratelimit: '"rpm";r=0;t=60', 'retry-after': '60' })
+  t.match(small[69]!.json(), { 'violated-policies': ['rpm'] })
+  t.strictSame(await left('ben'), { rpm: 0, tpm: 100_000 - 600 })
+})
+
+t.test('llm-gateway: an answer is charged for the most it can take, then for what it took', async t => {
+  const app = await opened(t, llmGateway(pretend(0)))
+  const { headers, payload } = await app.inject(ask('ann', 'What is a quota?', 1000))
+  t.match(headers, { 'content-type': 'text/event-stream', ratelimit: /"tpm";r=98995;t=60/ })
+  t.match(payload, 'data: {"token":"A"}\n\ndata: {"token":"quota"}\n\n')
+  t.match(payload, 'data: {"usage":{"prompt_tokens":5,"completion_tokens":52},"left":{"rpm":59,"tpm":99943}}')
+  t.ok(payload.endsWith('data: [DONE]\n\n'))
+  t.equal((await app.inject({ method: 'POST', url: '/chat', payload: { prompt: '…' } })).statusCode, 401)
+})
+
+t.test('llm-gateway: a client that leaves has paid for what was produced', async t => {
+  const app = await opened(t, llmGateway(pretend(20)))
+  const address = await app.listen({ port: 0, host: '127.0.0.1' })
+  const leave = new AbortController()
+  const { payload, ...request } = ask('ann', 'What is a quota?', 1000)
+  const response = await fetch(`${address}/chat`, {
+    method: 'POST',
+    body: JSON.stringify(payload),
+    headers: { ...(request.headers as Record<string, string>), 'content-type': 'application/json' },
+    signal: leave.signal
+  })
+  const reader = response.body!.getReader()
+  await reader.read()
+  leave.abort()
+  const spent = async (): Promise<number> =>
+    100_000 - (await app.quota.peek({ 'api-key': 'ann' }, ['tpm'])).limits[0]!.remaining
+  while ((await spent()) > 100) await sleep(5)
+  t.ok((await spent()) > 5 && (await spent()) < 57)
+})
+
+t.test('llm-gateway: no prompt keeps the tokenizer busy for long', async t => {
+  t.equal(tokensIn(''), 0)
+  t.equal(tokensIn(' a'.repeat(10_000)), 10_000)
+  t.ok(tokensIn('<|endoftext|>') > 1)
+  const started = performance.now()
+  t.ok(tokensIn('a'.repeat(100_000)) > 10_000)
+  t.ok(performance.now() - started < 2000)
+})
+
+t.test('llm-gateway: the program serves, says what to try, and ends on SIGTERM', async t => {
+  const program = start('llm-gateway', { PORT: '0' })
+  t.teardown(() => program.kill('SIGKILL'))
+  let output = ''
+  for await (const chunk of program.stdout.setEncoding('utf8')) {
+    output += String(chunk)
+    if (output.includes('Ctrl-C ends it.')) break
+  }
+  const [, url = ''] = /curl (\S+\/usage)/.exec(output) ?? []
+  const response = await fetch(url, { headers: { authorization: 'Bearer token-of-ann' } })
+  t.strictSame(await response.json(), { rpm: 60, tpm: 100_000 })
+  program.kill('SIGTERM')
+  t.strictSame(await once(program, 'exit'), [0, null])
+})
+
 t.test('algorithms: what the README says was measured is measured', async t => {
   const [, table = ''] = /<!-- measured -->\n\n((?:\|.*\n)+)/.exec(
     readFileSync(new URL('README.md', root), 'utf8')
   )!
   const written = table.split('\n').filter(line => line.startsWith('| `'))
-  t.equal(written.length, 3)
-  for (const [i, path] of ['/sliding', '/fixed', '/bucket'].entries()) {
+  t.equal(written.length, 6)
+  for (const [i, path] of ['/sliding', '/log', '/counter', '/fixed', '/token', '/leaky'].entries()) {
     const measured: number[] = []
     for (const times of ATTACKS) measured.push(await mostInAnyMinute(path, times))
-    t.match(written[i], `| ${measured.join(' | ')} |`, path)
+    t.match(written[i], ` | ${measured.join(' | ')} | `, path)
   }
   await (await algorithms()).close()
 })
@@ -269,7 +480,7 @@ t.test('npm start', async t => {
   t.jobs = 4
 
   t.test('with --once: served, refused with a wait, served after the wait, and done', async t => {
-    const program = start({ PORT: '0' }, '--once')
+    const program = start('first-limits', { PORT: '0' }, '--once')
     const [output, [code]] = await Promise.all([text(program.stdout), once(program, 'exit')])
     t.equal(code, 0)
     const rows = printed(output)
@@ -290,7 +501,7 @@ t.test('npm start', async t => {
     await once(other, 'listening')
     t.teardown(() => other.close())
     const { port } = other.address() as AddressInfo
-    const program = start({ PORT: String(port) })
+    const program = start('first-limits', { PORT: String(port) })
     t.teardown(() => program.kill('SIGKILL'))
     let output = ''
     for await (const chunk of program.stdout.setEncoding('utf8')) {
@@ -305,7 +516,7 @@ t.test('npm start', async t => {
   })
 
   t.test('ends on SIGTERM in the middle of its requests', async t => {
-    const program = start({ PORT: '0' })
+    const program = start('first-limits', { PORT: '0' })
     await once(program.stdout, 'data')
     program.kill('SIGTERM')
     program.stdout.resume()
@@ -313,7 +524,7 @@ t.test('npm start', async t => {
   })
 
   t.test('passes over no option and no port that is wrong', async t => {
-    const programs = [start({ PORT: '' }, '--onse'), start({ PORT: '70000' })]
+    const programs = [start('first-limits', { PORT: '' }, '--onse'), start('first-limits', { PORT: '70000' })]
     const exits = await Promise.all(programs.map(program => once(program, 'exit')))
     t.strictSame(exits, [
       [1, null],
@@ -343,12 +554,13 @@ function printed(output: string): readonly Row[] {
   }))
 }
 
-/** The program that `npm start` runs, without the test runner's loaders and coverage. */
+/** An example that is a program, without the test runner's loaders and coverage. */
 function start(
+  example: string,
   env: Readonly<Record<string, string>>,
   ...parameters: readonly string[]
 ): ChildProcessByStdio<null, Readable, null> {
-  const program = fileURLToPath(new URL('dist/examples/first-limits.js', root))
+  const program = fileURLToPath(new URL(`dist/examples/${example}.js`, root))
   return spawn(process.execPath, [program, ...parameters], {
     env: { ...process.env, NODE_OPTIONS: '', NODE_V8_COVERAGE: '', ...env },
     stdio: ['ignore', 'pipe', 'ignore']

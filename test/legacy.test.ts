@@ -19,7 +19,7 @@ t.test('delta is seconds from now, rounded up', async t => {
   t.strictSame(xRateLimit('delta', { ...limit, effectiveWindow: 1 }, NOW), ['100', '99', '1'])
 })
 
-t.test('epoch is the second after the true reset (C120)', async t => {
+t.test('epoch is the second after the true reset', async t => {
   const limit = { quota: 1, remaining: 0, effectiveWindow: 3000 }
   const x = NOW / 1000
   t.strictSame(xRateLimit('epoch', limit, NOW + 500), ['1', '0', String(x + 4)])
@@ -46,7 +46,7 @@ t.test('an epoch is later than the Date of the same response, and not early', as
   )
 })
 
-t.test('every value is a bare integer, and a relative one cannot be taken for an epoch (C121)', async t => {
+t.test('every value is a bare integer, and a relative one cannot be taken for an epoch', async t => {
   for (const effectiveWindow of [10_000, DAY, 400 * DAY]) {
     const limit = { quota: 1_000_000, remaining: 999_999, effectiveWindow }
     for (const value of [...xRateLimit('delta', limit, NOW), ...xRateLimit('epoch', limit, NOW)])

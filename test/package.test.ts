@@ -3,6 +3,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { NEVER, UNKNOWN } from '../src/algorithm.js'
+import * as quotaModule from '../src/index.js'
 
 interface Manifest {
   readonly name: string
@@ -41,6 +43,63 @@ t.test('the package is an ES module with one entry, its types, and its package.j
   t.ok(existsSync(new URL('dist/src/index.js', root)))
 })
 
+t.test('the package exports these values and types, and no other', async t => {
+  const values = ['NEVER', 'UNKNOWN', 'allOf', 'exposedHeaders', 'firstOf', 'memoryStore', 'quota']
+  t.strictSame(Object.keys(quotaModule).toSorted(), [...values, 'default', 'module.exports'].toSorted())
+  t.strictSame(Object.keys(quotaModule.default).toSorted(), [...values, 'default', 'fastifyQuota'].toSorted())
+  t.strictSame([quotaModule.NEVER, quotaModule.UNKNOWN], [NEVER, UNKNOWN])
+  const declared = readFileSync(new URL('dist/src/index.d.ts', root), 'utf8')
+  const types = [...declared.matchAll(/^export type \{ (.*) \}/gm)].flatMap(([, names = '']) =>
+    names.split(', ')
+  )
+  t.strictSame(types.toSorted(), TYPES)
+})
+
+/** All that a store of one's own, a subject or a decision is written with. */
+const TYPES = [
+  'Algorithm',
+  'AlgorithmName',
+  'AllOf',
+  'Answer',
+  'Charge',
+  'Cost',
+  'Decision',
+  'Duration',
+  'Figures',
+  'FirstOf',
+  'Hook',
+  'Identify',
+  'Identity',
+  'MemoryStore',
+  'MemoryStoreOptions',
+  'Params',
+  'Partition',
+  'PartitionRule',
+  'Parts',
+  'PolicyOptions',
+  'PolicyReference',
+  'PolicyReport',
+  'Quota',
+  'QuotaOptions',
+  'QuotaPolicy',
+  'Receipt',
+  'RequestQuota',
+  'Reservation',
+  'RouteQuota',
+  'RouteQuotaOptions',
+  'RouteReport',
+  'ServiceLimit',
+  'Settlement',
+  'ShortPolicy',
+  'Source',
+  'State',
+  'Step',
+  'Store',
+  'Subject',
+  'Terms',
+  'XRateLimit'
+]
+
 t.test('what the exports do not name cannot be imported', async t => {
   const { resolve } = createRequire(import.meta.url)
   t.equal(resolve('fastify-quota'), fileURLToPath(new URL('dist/src/index.js', root)))
@@ -55,7 +114,7 @@ t.test('the package asks for the first Node.js 20 on which an ES module can be r
 })
 
 t.test('the package is published with its sources and changelog, and without tests', async t => {
-  t.strictSame(manifest.files, ['dist/src', 'src', 'CHANGELOG.md'])
+  t.strictSame(manifest.files, ['dist/src', 'src', 'examples', 'CHANGELOG.md'])
   t.equal(manifest.license, 'MIT')
   for (const file of ['LICENSE', 'README.md', 'CHANGELOG.md']) t.ok(existsSync(new URL(file, root)), file)
 })

@@ -249,6 +249,86 @@ t.test('only what is refused can be refused', async t => {
   }
 })
 
+t.test('what is no decision cannot be refused', async t => {
+  const { app } = await serve(t, { any: '9/1m' })
+  const table: string[] = []
+  for (const [url, decision] of [
+    ['/nothing', undefined],
+    ['/half', { outcome: 'refused' }]
+  ] as const) {
+    app.get(url, async (_request, reply) => reply.refuse(decision as never))
+    table.push(url)
+  }
+  for (const url of table) {
+    const response = await app.inject(url)
+    t.match(response.json(), { statusCode: 500, code: 'FST_QUOTA_OPTION' }, url)
+  }
+})
+
+t.test('a call that charges nothing, or names policies by anything but a list, is refused', async t => {
+  const { app } = await serve(t, { any: '9/1m' })
+  await app.ready()
+  const { consume, peek, reset } = app.quota as unknown as Record<
+    string,
+    (...given: unknown[]) => Promise<unknown>
+  >
+  const subject = { ip: '203.0.113.9' }
+  const calls: readonly (readonly [call: Promise<unknown>, code: string, message: RegExp])[] = [
+    [consume!(subject), 'FST_QUOTA_OPTION', /charges of consume must be an object, got undefined/],
+    [consume!(subject, 1), 'FST_QUOTA_OPTION', /charges of consume must be an object, got 1/],
+    [consume!(subject, ['any']), 'FST_QUOTA_OPTION', /charges of consume must be an object, got \["any"\]/],
+    [consume!(subject, {}), 'FST_QUOTA_OPTION', /at least one policy, such as \{ daily: 1 \}, got \{\}/],
+    [
+      peek!(subject, 'any'),
+      'FST_QUOTA_OPTION',
+      /peek takes a list of policy names, such as \['daily'\], got "any"/
+    ],
+    [reset!(subject, null), 'FST_QUOTA_OPTION', /reset takes a list of policy names/],
+    [peek!(subject, [1]), 'FST_QUOTA_OPTION', /peek takes a list of policy names/],
+    [
+      peek!(undefined),
+      'FST_QUOTA_SUBJECT',
+      /a subject is a request, or identities such as \{ user: '42' \}, got undefined/
+    ],
+    [peek!('alice'), 'FST_QUOTA_SUBJECT', /a subject is a request, or identities/],
+    [consume!(null, { any: 1 }), 'FST_QUOTA_SUBJECT', /got null/]
+  ]
+  for (const [call, code, message] of calls) await t.rejects(call, { code, message })
+})
+
+t.test('places are reserved, not consumed, and released, not settled', async t => {
+  const { app } = await serve(t, { places: { quota: 2, algorithm: 'concurrency' } })
+  await app.ready()
+  const subject = { ip: '203.0.113.9' }
+  await t.rejects(app.quota.consume(subject, { places: 1 }), {
+    code: 'FST_QUOTA_OPTION',
+    message: 'policy "places" counts what runs at once, so its places are reserved, not consumed'
+  })
+  const reservation = await app.quota.reserve(subject, 'places', 2)
+  await t.rejects(reservation.settle(1), {
+    code: 'FST_QUOTA_OPTION',
+    message: 'places of policy "places" are released, not settled, got 1'
+  })
+  await reservation.release()
+  t.equal((await app.quota.peek(subject)).limits[0]!.remaining, 2)
+})
+
+t.test('a request in a child scope has the default policies of that scope', async t => {
+  const { app } = await serve(t, { outer: '9/1m' })
+  const { quota: plugin } = await import('../src/index.js')
+  await app.register(async child => {
+    await child.register(plugin, { policies: { inner: '9/1m' } })
+    child.get('/inner', async request =>
+      (await app.quota.peek(request)).limits.map(limit => limit.policy.name)
+    )
+  })
+  t.strictSame((await app.inject('/inner')).json(), ['outer', 'inner'])
+  t.strictSame(
+    (await app.quota.peek({ ip: '203.0.113.9' })).limits.map(limit => limit.policy.name),
+    ['outer']
+  )
+})
+
 t.test('routes tells what is decided, with defaults, costs and names in place', async t => {
   const { app } = await serve(t, options)
   const cost = (): number => 2

@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import quota, { memoryStore } from '../src/index.js'
@@ -30,9 +32,10 @@ t.test('a newcomer needs two commands', async t => {
 })
 
 t.test(
-  'every block is TypeScript that is compiled, HTTP that is answered, or one of the commands',
+  'every block is TypeScript that is compiled, HTTP that is answered, what a command prints, or a command',
   async t => {
-    t.strictSame([...new Set(blocks.map(({ language }) => language))].toSorted(), ['http', 'sh', 'ts'])
+    const languages = new Set(blocks.map(({ language }) => language))
+    t.strictSame([...languages].toSorted(), ['console', 'http', 'sh', 'ts'])
   }
 )
 
@@ -40,7 +43,7 @@ t.test('every paragraph of a TypeScript block is an excerpt of the file it names
   const excerpts = blocks.filter(({ language }) => language === 'ts')
   t.ok(excerpts.length > 0)
   for (const { comment, text } of excerpts) {
-    t.match(comment, /^(?:examples\/[\w-]+|test\/examples\.test)\.ts$/, text)
+    t.match(comment, /^(?:examples\/[\w/-]+|test\/examples\.test)\.ts$/, text)
     let rest = read(comment)
     for (const paragraph of text.trimEnd().split('\n\n')) {
       const [end] = ends(rest, paragraph)
@@ -81,6 +84,51 @@ t.test('every HTTP block is what the example answers', async t => {
   }
 })
 
+t.test('every console block is what its command prints, down to the explanations', async t => {
+  const sessions = blocks.filter(({ language }) => language === 'console')
+  t.ok(sessions.length > 0)
+  for (const { text } of sessions) {
+    const [, parameters = '', output = ''] = /^\$ npx fastify-quota simulate (.*)\n([^]*)$/.exec(text) ?? []
+    t.ok(output !== '' && simulated(parameters).startsWith(`${output}\nadmitted `), parameters)
+  }
+})
+
+t.test('what it says was measured is what the simulator measures', async t => {
+  const rows = [...table('measured').matchAll(/^\| `([\w-]+)`[^|]*\|(.*) \|$/gm)]
+  t.equal(rows.length, 6)
+  const { scenarios } = JSON.parse(simulated('--json')) as Simulated
+  for (const [, name = '', measured = ''] of rows) {
+    const found = scenarios.map(({ algorithms }) =>
+      algorithms.filter(
+        ({ algorithm, label }) => algorithm === name && !/, drained$|^fixed-window$/.test(label)
+      )
+    )
+    for (const same of found) t.strictSame(new Set(same.map(most)).size, 1, `${name}, at any precision`)
+    t.equal(measured.trim(), found.map(([first]) => most(first!)).join(' | '), name)
+  }
+})
+
+interface Simulated {
+  readonly scenarios: readonly { readonly algorithms: readonly Result[] }[]
+}
+
+interface Result {
+  readonly algorithm: string
+  readonly label: string
+  readonly phases: readonly { readonly mostInAnyWindow: number }[]
+}
+
+const most = ({ phases }: Result): string => phases.map(({ mostInAnyWindow }) => mostInAnyWindow).join(' | ')
+
+function simulated(parameters: string): string {
+  const program = fileURLToPath(new URL('dist/src/cli.js', root))
+  const { stdout } = spawnSync(process.execPath, [program, 'simulate', ...parameters.split(' ')], {
+    encoding: 'utf8',
+    env: { ...process.env, NODE_OPTIONS: '', NODE_V8_COVERAGE: '' }
+  })
+  return stdout
+}
+
 t.test('the tables of options list the options that the code knows, and no other', async t => {
   const policies = { default: '1/1s' } as const
   t.strictSame(listed('options of the plugin'), await known({ policies, [STRANGER]: 1 }))
@@ -89,6 +137,8 @@ t.test('the tables of options list the options that the code knows, and no other
     await known({ policies: { default: { quota: 1, window: 1, [STRANGER]: 1 } } })
   )
   t.strictSame(listed('options of a route'), await known({ policies }, { [STRANGER]: 1 }))
+  const simulatorOptions = new Set(simulated('--help').match(/--(?!help)[a-z-]+(?= <|  )/g))
+  t.strictSame(new Set(table('options of simulate').match(/--[a-z-]+(?=`(?:,| \|))/g)), simulatorOptions)
   t.strictSame(
     listed('options of memoryStore'),
     expectedBy(() => memoryStore({ [STRANGER]: 1 } as object))
@@ -96,7 +146,8 @@ t.test('the tables of options list the options that the code knows, and no other
 })
 
 t.test('the tables of codes list the errors and the warnings, and no other', async t => {
-  t.strictSame(new Set(listed('errors')), new Set(Object.keys(errors)))
+  const codes = Object.keys(errors).filter(name => name.startsWith('FST_'))
+  t.strictSame(new Set(listed('errors')), new Set(codes))
   const warnings = new Set(read('src/warnings.ts').match(/FST_QUOTA_\w+/g))
   t.strictSame(new Set(listed('warnings')), warnings)
 })
@@ -124,10 +175,14 @@ t.test('every link within the README leads to a heading', async t => {
 /** An option that is near to none. */
 const STRANGER = 'zzzzzzzzzzzzzzzz'
 
+/** The table after a comment. */
+function table(comment: string): string {
+  return new RegExp(`<!-- ${comment} -->\n\n((?:\\|.*\n)+)`).exec(readme)?.[1] ?? ''
+}
+
 /** The first column of the table after a comment. */
 function listed(comment: string): readonly string[] {
-  const [, table = ''] = new RegExp(`<!-- ${comment} -->\n\n((?:\\|.*\n)+)`).exec(readme) ?? []
-  return [...table.matchAll(/^\| `(\w+)`/gm)].map(([, name = '']) => name)
+  return [...table(comment).matchAll(/^\| `(\w+)`/gm)].map(([, name = '']) => name)
 }
 
 /** The options that a message about an unknown one expects. */

@@ -60,7 +60,7 @@ t.test('false makes it the body that Fastify gives an error of that status', asy
 t.test('a function makes it, from the decision and the request', async t => {
   const calls: unknown[] = []
   const problem = (decision: Decision, request: FastifyRequest): object => {
-    calls.push([decision.outcome, decision === request.quota, request.url])
+    calls.push([decision.outcome, decision.limits === request.quota.limits, request.url])
     return { title: 'Zu viele – später', names: decision.limits.map(({ policy }) => policy.name) }
   }
   t.strictSame(await refusal(t, problem), {
@@ -79,8 +79,10 @@ t.test('it may state the status of the response, and no other', async t => {
   t.equal((await refusal(t, () => ({ status: 503 }), 503)).body, '{"status":503}')
   for (const [status, shown] of [
     [200, '200'],
+    [503, '503'],
     ['429', '"429"'],
-    [undefined, 'undefined']
+    [null, 'null'],
+    [Number.NaN, 'null']
   ] as const) {
     const { body, lines } = await refusal(t, () => ({ status }))
     t.equal(body, DRAFT)
@@ -88,6 +90,32 @@ t.test('it may state the status of the response, and no other', async t => {
       { err: { message: `problem must return the status of the response, 429, got ${shown}` } }
     ])
   }
+})
+
+t.test('the status that counts is the one in the text that is sent', async t => {
+  class Body {
+    readonly status = 500
+    readonly #sent: object
+    constructor(sent: object) {
+      this.#sent = sent
+    }
+    toJSON(): object {
+      return this.#sent
+    }
+  }
+  for (const [sent, text] of [
+    [{ title: 'Slow down' }, '{"title":"Slow down"}'],
+    [{ status: 429 }, '{"status":429}'],
+    [{ status: undefined }, '{}'],
+    [Object.create({ status: 500 }), '{}']
+  ] as const) {
+    const { body, lines } = await refusal(t, () => new Body(sent))
+    t.equal(body, text)
+    t.strictSame(lines, [])
+  }
+  const { body, lines } = await refusal(t, () => ({ status: 429, toJSON: () => ({ status: 200 }) }))
+  t.equal(body, DRAFT)
+  t.match(lines, [{ err: { message: 'problem must return the status of the response, 429, got 200' } }])
 })
 
 t.test('a function that fails leaves the body of the draft and one line in the log', async t => {

@@ -56,6 +56,28 @@ t.test('identities are asked for once, those that are known later together', asy
   t.strictSame(asked, ['a', 'c', 'b'])
 })
 
+t.test('an identity that is not known yet is waited for by all who ask', async t => {
+  let know: (name: string) => void = () => {}
+  const name = new Promise<string>(resolve => (know = resolve))
+  const { parts } = ask({ user: () => name, other: () => 'b' })
+  const both = [parts.identify([0]), parts.identify([0, 1])]
+  t.ok(both.every(waiting => waiting instanceof Promise))
+  know('42')
+  await both[1]
+  t.strictSame(parts.identities, ['user:42', 'other:b'])
+  t.equal(parts.identify([0, 1]), undefined)
+  await both[0]
+})
+
+t.test('a thenable that is no promise is waited for', async t => {
+  const thenable = (value: string): Promise<string> =>
+    // oxlint-disable-next-line unicorn/no-thenable -- as query builders are
+    ({ then: (use: (value: string) => unknown) => void use(value) }) as unknown as Promise<string>
+  const { parts } = ask({ user: () => thenable('42') })
+  await parts.identify([0])
+  t.strictSame(parts.identities, ['user:42'])
+})
+
 t.test('the address is looked up when a partition asks for it, and once', async t => {
   let looked = 0
   const request = {

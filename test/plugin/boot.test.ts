@@ -1,10 +1,12 @@
 import fp from 'fastify-plugin'
 import t from 'tap'
 import quota, { memoryStore } from '../../src/index.js'
-import { bare, left, leftOf, listed, ready, serve, watchWarnings } from './kit.js'
+import type { Store } from '../../src/index.js'
+import { MemoryStore } from '../../src/stores/memory.js'
+import { bare, left, leftOf, listed, ready, serve, serveLater, watchWarnings } from './kit.js'
 
 t.test(
-  'routes declared before and beside an un-awaited registration are limited, and that is said once (C67)',
+  'routes declared before and beside an un-awaited registration are limited, and that is said once',
   async t => {
     const { heard } = watchWarnings(t)
     const { app, clock, statuses } = bare(t)
@@ -37,6 +39,32 @@ t.test(
     t.notMatch(warnings[0]!.message, /nested/)
   }
 )
+
+t.test('the routes that came too early are told with their methods and full paths', async t => {
+  const { heard } = watchWarnings(t)
+  const { app } = bare(t)
+  app.options('*', async () => 'answered by @fastify/cors')
+  app.get('/b', async () => 'b')
+  app.post('/b/c', async () => 'c')
+  app.get('/b/:id/d', async () => 'd')
+  app.route({ method: ['PUT', 'DELETE'], url: '/e', handler: async () => 'e' })
+  await app.register(quota, { policies: { any: '9/1m' } })
+  const [warning] = await heard()
+  t.match(
+    warning?.message,
+    'routes were declared before fastify-quota was loaded (GET, HEAD /b, POST /b/c, GET, HEAD /b/:id/d, PUT, DELETE /e); '
+  )
+})
+
+t.test('a preflight route of @fastify/cors alone is no reason to warn', async t => {
+  const { heard } = watchWarnings(t)
+  const { app } = bare(t)
+  app.options('*', async () => 'answered by @fastify/cors')
+  await app.register(quota, { policies: { any: '9/1m' } })
+  await app.ready()
+  t.strictSame(await heard(), [])
+  t.equal(app.quota.routes().complete, true)
+})
 
 t.test(
   'routes are only called complete if all of them were declared after an awaited registration',
@@ -124,6 +152,26 @@ t.test(
       t.match(ours[0]?.err?.message, /route GET \/wrong/)
       t.strictSame(app.quota.routes().routes, [])
     }
+  }
+)
+
+t.test(
+  'an early route can name what another one has written in place, once that one was asked for',
+  async t => {
+    const { app, clock, errors, statuses } = bare(t)
+    const placed = { name: 'placed', quota: 2, window: '1m' } as const
+    app.get('/named', { config: { quota: ['placed'] } }, async () => 'named')
+    app.get('/placing', { config: { quota: [placed] } }, async () => 'placing')
+    app.register(quota, { policies: { any: '9/1m' }, clock: clock.read })
+    t.strictSame(
+      await statuses('/named', '/named', '/placing', '/named', '/named'),
+      [500, 500, 200, 200, 429]
+    )
+    t.equal(errors.filter(({ msg }) => msg.startsWith('fastify-quota: ')).length, 1)
+    t.strictSame(
+      app.quota.routes().routes.map(({ route }) => route),
+      ['GET /placing', 'GET /named']
+    )
   }
 )
 
@@ -239,7 +287,7 @@ t.test('a further registration brings identities, and no settings', async t => {
   }
 })
 
-t.test('two siblings that register each for themselves do not know each other (C69)', async t => {
+t.test('two siblings that register each for themselves do not know each other', async t => {
   const { app, statuses } = bare(t)
   app.get('/outside-before', async () => 'outside')
   for (const name of ['a', 'b']) {
@@ -320,4 +368,46 @@ t.test('apps can share a store, and closing one of them leaves it to the other',
   t.strictSame(await one.statuses('/'), [200])
   await one.app.close()
   t.strictSame(await two.statuses('/', '/'), [200, 429])
+})
+
+t.test('a store is told of each app that begins to use it and of each that ends', async t => {
+  const calls: string[] = []
+  const memory = memoryStore()
+  const store: Store = {
+    consume: charges => memory.consume(charges),
+    settle: settlements => memory.settle(settlements),
+    renew: leases => memory.renew(leases),
+    peek: charges => memory.peek(charges),
+    reset: charges => memory.reset(charges),
+    open: () => void calls.push('open'),
+    close: () => void calls.push('close')
+  }
+  const [one, two] = [bare(t), bare(t)]
+  for (const { app } of [one, two]) {
+    await app.register(quota, { policies: { any: '9/1m' }, store })
+    app.register(async child => child.register(quota, { policies: { inner: '9/1m' } }))
+    await app.ready()
+  }
+  t.strictSame(calls, ['open', 'open'], 'not by a further registration')
+  await one.app.close()
+  t.strictSame(calls, ['open', 'open', 'close'])
+  await two.app.close()
+  t.strictSame(calls, ['open', 'open', 'close', 'close'])
+})
+
+t.test('a store need not be told when an app begins', async t => {
+  const { app, statuses } = bare(t)
+  const { store } = await serveLater(t, { any: '1/1m' })
+  t.notOk('open' in store)
+  await app.register(quota, { policies: { any: '1/1m' }, store })
+  app.get('/', async () => 'served')
+  t.strictSame(await statuses('/', '/'), [200, 429])
+})
+
+t.test('an app that is refused at boot leaves the store alone', async t => {
+  const opened = t.capture(MemoryStore.prototype, 'open')
+  const { app } = bare(t)
+  app.register(quota, { policies: { any: '-1/1m' } })
+  await t.rejects(ready(app), { code: 'FST_QUOTA_POLICY' })
+  t.strictSame(opened(), [])
 })

@@ -1,7 +1,8 @@
 import t from 'tap'
-import { left, leftOf, serve, stopProcessTime } from './kit.js'
+import type { RouteQuota } from '../../src/index.js'
+import { left, leftOf, serve, stopProcessTime, stores } from './kit.js'
 
-t.test('costs count as they are, and never let more through than there is (C115)', async t => {
+t.test('costs count as they are, and never let more through than there is', async t => {
   const { app, statuses } = await serve(t, {
     ten: { quota: 10, window: '1m', cost: ({ query }) => Number(Object(query).n) }
   })
@@ -16,6 +17,68 @@ t.test('a cost can be known later', async t => {
     now: { quota: 10, window: '1m', cost: () => 3 }
   })
   t.strictSame(left(await app.inject('/')), { later: 6, now: 7 })
+})
+
+const routes: Readonly<Record<string, { quota: RouteQuota; left: object }>> = {
+  'a number is for the policies in requests': { quota: { cost: 4 }, left: { any: 6, other: 6, tokens: 8 } },
+  'a function is too': { quota: { cost: ({ url }) => url.length }, left: { any: 3, other: 3, tokens: 8 } },
+  'a function that answers later is too': {
+    quota: { cost: async () => 5 },
+    left: { any: 5, other: 5, tokens: 8 }
+  },
+  'a number for one policy leaves the others': {
+    quota: { cost: { tokens: 7 } },
+    left: { any: 7, other: 9, tokens: 3 }
+  },
+  'each policy may have a cost of its own': {
+    quota: { cost: { any: 0, other: () => 2, tokens: async () => 10 } },
+    left: { any: 10, other: 8, tokens: 0 }
+  },
+  'a hook and a cost go together': {
+    quota: { cost: { any: ({ body }) => Number(body !== undefined) }, hook: 'preHandler' },
+    left: { any: 10, other: 9, tokens: 8 }
+  }
+}
+
+for (const [store, start] of Object.entries(stores)) {
+  for (const [what, { quota, left: expected }] of Object.entries(routes)) {
+    t.test(`with ${store}, of the costs of a route ${what}`, async t => {
+      const { app } = await start(t, {
+        any: { quota: 10, window: '1m', cost: () => 3 },
+        other: '10/1m',
+        tokens: { quota: 10, window: '1m', unit: 'tokens', cost: async () => 2 }
+      })
+      app.get('/route7', { config: { quota } }, async () => 'served')
+      t.strictSame(left(await app.inject('/route7')), expected)
+    })
+  }
+}
+
+t.test('the largest costs are counted to the unit', async t => {
+  const most = 100_000_000_000_000
+  for (const algorithm of ['sliding-window', 'fixed-window'] as const) {
+    const { app, statuses } = await serve(t, {
+      large: { quota: most, window: '1m', algorithm, cost: ({ url }) => (url === '/' ? most - 1 : 1) }
+    })
+    app.get('/one', async () => 'one')
+    t.strictSame(await statuses('/', '/', '/one', '/one'), [200, 429, 200, 429])
+  }
+})
+
+t.test('costs are asked for together, and each once', async t => {
+  const asked: string[] = []
+  const cost = (name: string) => async (): Promise<number> => {
+    asked.push(name)
+    await new Promise(resolve => setImmediate(resolve))
+    asked.push(`${name} is known`)
+    return 1
+  }
+  const { statuses } = await serve(t, {
+    a: { quota: 9, window: '1m', cost: cost('a') },
+    b: { quota: 9, window: '1m', cost: cost('b') }
+  })
+  t.strictSame(await statuses('/'), [200])
+  t.strictSame(asked, ['a', 'b', 'a is known', 'b is known'])
 })
 
 const nonsense: Readonly<Record<string, () => unknown>> = {
@@ -72,7 +135,7 @@ t.test('a cost beyond the quota is refused without a time to wait, and drains no
   t.strictSame(await leftOf(app, ['ten', 'other']), { ten: 10, other: 9 })
 })
 
-t.test('a batch costs its operations, read from the body at preHandler (C116)', async t => {
+t.test('a batch costs its operations, read from the body at preHandler', async t => {
   const { app } = await serve(t, {
     operations: {
       quota: 10,

@@ -1,5 +1,13 @@
 import Fastify from 'fastify'
-import type { FastifyInstance, FastifyServerOptions, InjectOptions, LightMyRequestResponse } from 'fastify'
+import type {
+  FastifyContextConfig,
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  FastifyServerOptions,
+  InjectOptions,
+  LightMyRequestResponse
+} from 'fastify'
 import type { Test } from 'tap'
 import quota from '../../src/index.js'
 import type { QuotaOptions, Store } from '../../src/index.js'
@@ -61,6 +69,46 @@ export async function serve(
   return server
 }
 
+export interface LaterServer extends Server {
+  readonly store: LaterStore
+}
+
+/** As {@link serve}, with a store that answers later. */
+export async function serveLater(
+  t: Test,
+  options: QuotaOptions | QuotaOptions['policies']
+): Promise<LaterServer> {
+  const server = bare(t)
+  const { app, clock } = server
+  const store = new LaterStore(clock.read)
+  await app.register(quota, { ...(isOptions(options) ? options : { policies: options }), store })
+  app.get('/', async () => 'served')
+  app.post('/', async () => 'served')
+  return { ...server, store }
+}
+
+/** An app with the plugin for each kind of store; what is true of one is true of the other. */
+export const stores: Readonly<Record<string, typeof serve | typeof serveLater>> = {
+  'a store that answers at once': serve,
+  'a store that answers later': serveLater
+}
+
+export type Act = (request: FastifyRequest, reply: FastifyReply) => unknown
+
+/** A route, `GET /act`, whose handler does what a test says at the time. */
+export function acting(
+  app: FastifyInstance,
+  quota?: FastifyContextConfig['quota']
+): (act: Act, request?: InjectOptions) => Promise<LightMyRequestResponse> {
+  let now: Act
+  const config = quota === undefined ? {} : { quota }
+  app.get('/act', { config }, async (request, reply) => (await now(request, reply)) ?? 'done')
+  return (act, request = {}) => {
+    now = act
+    return app.inject({ url: '/act', ...request })
+  }
+}
+
 const isOptions = (options: QuotaOptions | QuotaOptions['policies']): options is QuotaOptions =>
   typeof options['policies'] === 'object' && !('quota' in options['policies'])
 
@@ -77,7 +125,7 @@ export function left({ headers }: LightMyRequestResponse): Readonly<Record<strin
 
 /** The names in `RateLimit-Policy`. */
 export function listed({ headers }: LightMyRequestResponse): readonly string[] {
-  return [...String(headers['ratelimit-policy'] ?? '').matchAll(/"([^"]+)"/g)].map(([, name]) => name!)
+  return [...String(headers['ratelimit-policy'] ?? '').matchAll(/"([^"]+)";q=/g)].map(([, name]) => name!)
 }
 
 /** The names of the policies that refused. */
@@ -134,6 +182,10 @@ export class LaterStore implements Store {
 
   settle(settlements: Parameters<Store['settle']>[0]): Promise<Awaited<ReturnType<Store['settle']>>> {
     return this.#later('settle', () => this.#store.settle(settlements))
+  }
+
+  renew(leases: Parameters<Store['renew']>[0]): Promise<Awaited<ReturnType<Store['renew']>>> {
+    return this.#later('renew', () => this.#store.renew(leases))
   }
 
   peek(charges: Parameters<Store['peek']>[0]): Promise<Awaited<ReturnType<Store['peek']>>> {

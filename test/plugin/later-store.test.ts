@@ -1,24 +1,9 @@
 import { request as get } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import type { Test } from 'tap'
 import quota from '../../src/index.js'
 import type { QuotaOptions, Store } from '../../src/index.js'
-import { Clock, LaterStore, bare, left, leftOf, serve, violated } from './kit.js'
-import type { Server } from './kit.js'
-
-interface LaterServer extends Server {
-  readonly store: LaterStore
-}
-
-async function serveLater(t: Test, options: QuotaOptions): Promise<LaterServer> {
-  const clock = new Clock()
-  const store = new LaterStore(clock.read)
-  const server = bare(t)
-  await server.app.register(quota, { ...options, store })
-  server.app.get('/', async () => 'served')
-  return { ...server, clock, store }
-}
+import { LaterStore, bare, left, leftOf, serve, serveLater, violated } from './kit.js'
 
 const stages: QuotaOptions = {
   policies: {
@@ -140,6 +125,7 @@ t.test('the answer of a store may come from anywhere', async t => {
   const store: Store = {
     consume: async charges => ({ ...(await inner.consume(charges)), source: 'redis' }),
     settle: settlements => inner.settle(settlements),
+    renew: leases => inner.renew(leases),
     peek: charges => inner.peek(charges),
     reset: charges => inner.reset(charges),
     close: () => inner.close()

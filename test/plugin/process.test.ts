@@ -33,12 +33,12 @@ function run(program: string): Promise<unknown> {
   })
 }
 
-t.test('a process ends by itself when its app is closed, and when it is not (C77)', async t => {
+t.test('a process ends by itself when its app is closed, and when it is not', async t => {
   t.equal(await run(`const app = await start(); await app.inject('/'); await app.close(); console.log(1)`), 1)
   t.equal(await run(`const app = await start(); await app.inject('/'); console.log(2)`), 2)
 })
 
-t.test('apps that are made and closed leave no timers (C77)', async t => {
+t.test('apps that are made and closed leave no timers', async t => {
   const [after1, after200] = (await run(`
     const after = []
     for (let i = 1; i <= 200; i++) {
@@ -53,7 +53,7 @@ t.test('apps that are made and closed leave no timers (C77)', async t => {
   t.equal(after200, after1)
 })
 
-t.test('requests make no timers, and their contexts are not held (C90)', async t => {
+t.test('requests make no timers, and their contexts are not held', async t => {
   const [made, held] = (await run(`
     import { AsyncLocalStorage } from 'node:async_hooks'
     const context = new AsyncLocalStorage()

@@ -23,7 +23,7 @@ t.test('a route with quota: false has none', async t => {
   t.strictSame(await leftOf(app, ['any']), { any: 1 })
 })
 
-t.test('policies replace the defaults, also adds to them (C70)', async t => {
+t.test('policies replace the defaults, also adds to them', async t => {
   const { app, statuses } = await serve(t, {
     all: '2/1m',
     extra: { quota: 5, window: '1m', partition: 'route', default: false }
@@ -77,7 +77,7 @@ t.test(
   }
 )
 
-t.test('a named policy is one counter for routes in different scopes (C105)', async t => {
+t.test('a named policy is one counter for routes in different scopes', async t => {
   const { app, statuses } = await serve(t, { mail: { quota: 3, window: '1m', default: false } })
   app.get('/send', { config: { quota: ['mail'] } }, async () => 'sent')
   app.register(async child => {
@@ -97,7 +97,7 @@ t.test('routes can share one config object', async t => {
   t.strictSame(Object.getOwnPropertySymbols(shared.config), [])
 })
 
-t.test('HEAD has the quota of GET, whoever declares it (C64)', async t => {
+t.test('HEAD has the quota of GET, whoever declares it', async t => {
   for (const partition of ['ip', 'route']) {
     const { app } = await serve(t, { four: { quota: 4, window: '1m', partition } })
     app.get('/automatic', async () => 'got')
@@ -119,7 +119,7 @@ t.test('HEAD has the quota of GET, whoever declares it (C64)', async t => {
   }
 })
 
-t.test('unknown paths and wrong methods share one quota (C65)', async t => {
+t.test('unknown paths and wrong methods share one quota', async t => {
   const { app, statuses } = await serve(t, { each: { quota: 2, window: '1m', partition: 'route' } })
   t.strictSame(
     await statuses('/guess/1', { method: 'DELETE', url: '/' }, '/guess/2', '/guess/3'),
@@ -131,7 +131,7 @@ t.test('unknown paths and wrong methods share one quota (C65)', async t => {
   t.equal((await app.inject('/')).statusCode, 200)
 })
 
-t.test('a not-found handler of the app and one of a child are limited (C65)', async t => {
+t.test('a not-found handler of the app and one of a child are limited', async t => {
   const { app, statuses } = await serve(t, { guess: '2/1m' })
   app.setNotFoundHandler(async (_request, reply) => reply.code(404).send('nowhere'))
   app.register(
@@ -145,7 +145,7 @@ t.test('a not-found handler of the app and one of a child are limited (C65)', as
   t.strictSame(await statuses('/y', '/in/y', '/in'), [429, 429, 429])
 })
 
-t.test('a not-found handler set before the plugin is loaded is limited (C65)', async t => {
+t.test('a not-found handler set before the plugin is loaded is limited', async t => {
   const { app, clock, statuses } = bare(t)
   app.setNotFoundHandler(async (_request, reply) => reply.code(404).send('nowhere'))
   app.register(quota, { policies: { guess: '2/1m' }, clock: clock.read })
@@ -171,7 +171,7 @@ t.test('a handler that calls the not-found handler is not decided twice', async 
   }
 })
 
-t.test('spellings of a path that reach one route share its quota (C13)', async t => {
+t.test('spellings of a path that reach one route share its quota', async t => {
   const { app } = await serve(
     t,
     { each: { quota: 2, window: '1m', partition: 'route' } },
@@ -208,7 +208,7 @@ t.test('a prefixed route with and without its trailing slash is one', async t =>
   }
 })
 
-t.test('the quota is that of the route that runs, whatever was rewritten before (C15)', async t => {
+t.test('the quota is that of the route that runs, whatever was rewritten before', async t => {
   const { app, statuses } = await serve(
     t,
     { login: { quota: 2, window: '1m', default: false, partition: 'route' } },
@@ -227,7 +227,7 @@ t.test('the quota is that of the route that runs, whatever was rewritten before 
   t.strictSame(await statuses({ method: 'POST', url: '/login' }), [429])
 })
 
-t.test('malformed requests that Fastify answers before its hooks change nothing (C66)', async t => {
+t.test('malformed requests that Fastify answers before its hooks change nothing', async t => {
   const { app } = await serve(t, { any: '2/1m' })
   app.get('/:name', async () => 'named')
   for (let i = 0; i < 20; i++) {

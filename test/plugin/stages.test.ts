@@ -98,7 +98,7 @@ t.test('nothing can be written to a decision that was not made', async t => {
   let quota: unknown
   app.addHook('onRequest', async request => void ({ quota } = request))
   await app.inject('/')
-  t.strictSame(quota, { outcome: 'none', limits: [], exempt: [], shadow: [], source: 'none' })
+  t.match(quota, { outcome: 'none', limits: [], exempt: [], shadow: [], source: 'none' })
   t.throws(() => Object.assign(quota as object, { outcome: 'allowed' }), TypeError)
 })
 
@@ -123,34 +123,31 @@ t.test('the hook of a route moves all its policies, the defaults too: one decisi
   )
 })
 
-t.test(
-  'what authentication rejects is counted by a policy at onRequest, and by none after it (C11)',
-  async t => {
-    const { app } = await serve(t, {
-      identify: { principal: request => Object(request).principal },
-      policies: {
-        a: { quota: 5, window: '1m', hook: 'onRequest' },
-        b: { quota: 3, window: '1m', partition: 'principal' }
-      }
-    })
-    app.decorateRequest('principal', null)
-    app.addHook('onRequest', async (request, reply) => {
-      if (request.headers.authorization !== 'valid') return reply.code(401).send('who are you?')
-      Object.assign(request, { principal: 'p' })
-    })
-    const codes: unknown[] = []
-    for (let i = 0; i < 8; i++) {
-      codes.push((await app.inject({ url: '/', headers: { authorization: `invented ${i}` } })).statusCode)
+t.test('what authentication rejects is counted by a policy at onRequest, and by none after it', async t => {
+  const { app } = await serve(t, {
+    identify: { principal: request => Object(request).principal },
+    policies: {
+      a: { quota: 5, window: '1m', hook: 'onRequest' },
+      b: { quota: 3, window: '1m', partition: 'principal' }
     }
-    t.strictSame(codes, [401, 401, 401, 401, 401, 429, 429, 429])
-    t.strictSame(await leftOf(app, ['b']), { b: 3 })
-
-    const valid = { url: '/', headers: { authorization: 'valid' }, remoteAddress: '192.0.2.1' }
-    for (let i = 0; i < 3; i++) t.equal((await app.inject(valid)).statusCode, 200)
-    t.strictSame(violated(await app.inject(valid)), ['b'])
-    t.strictSame(await leftOf(app, ['a'], { ip: '192.0.2.1' }), { a: 2 })
+  })
+  app.decorateRequest('principal', null)
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.headers.authorization !== 'valid') return reply.code(401).send('who are you?')
+    Object.assign(request, { principal: 'p' })
+  })
+  const codes: unknown[] = []
+  for (let i = 0; i < 8; i++) {
+    codes.push((await app.inject({ url: '/', headers: { authorization: `invented ${i}` } })).statusCode)
   }
-)
+  t.strictSame(codes, [401, 401, 401, 401, 401, 429, 429, 429])
+  t.strictSame(await leftOf(app, ['b']), { b: 3 })
+
+  const valid = { url: '/', headers: { authorization: 'valid' }, remoteAddress: '192.0.2.1' }
+  for (let i = 0; i < 3; i++) t.equal((await app.inject(valid)).statusCode, 200)
+  t.strictSame(violated(await app.inject(valid)), ['b'])
+  t.strictSame(await leftOf(app, ['a'], { ip: '192.0.2.1' }), { a: 2 })
+})
 
 t.test('a request that is lost between two stages stays charged', async t => {
   const { app } = await serve(t, {
@@ -172,7 +169,13 @@ t.test('a stage that all are exempt from leaves what earlier ones decided', asyn
     early: '9/1m',
     late: { quota: 9, window: '1m', hook: 'preHandler', exempt: () => true }
   })
-  app.get('/seen', async ({ quota }) => ({ ...quota, limits: quota.limits.map(({ policy }) => policy.name) }))
+  app.get('/seen', async ({ quota: { outcome, limits, exempt, shadow, source } }) => ({
+    outcome,
+    limits: limits.map(({ policy }) => policy.name),
+    exempt,
+    shadow,
+    source
+  }))
   const response = await app.inject('/seen')
   t.strictSame(response.json(), {
     outcome: 'allowed',

@@ -42,28 +42,25 @@ t.test('they tell of the policy closest to exhaustion, in one plain number each'
   t.strictSame(legacy((await app.inject('/')).headers), ['3', '0', '86390'])
 })
 
-t.test(
-  'an epoch is the second after the true reset, later than Date, and the retry passes (C120)',
-  async t => {
-    const { app, clock } = await start(t, {
-      policies: { only: { quota: 1, window: 3, algorithm: 'fixed-window' } },
-      legacy: epoch
-    })
-    const x = NOON / 1000
-    clock.now = NOON + 500
-    t.strictSame(legacy((await app.inject('/')).headers), ['1', '0', String(x + 4)])
-    clock.now = NOON + 1500
-    const refused = await app.inject('/')
-    t.equal(refused.statusCode, 429)
-    t.strictSame(legacy(refused.headers), ['1', '0', String(x + 4)])
-    clock.now = NOON + 3499
-    const late = await app.inject('/')
-    t.equal(late.statusCode, 429)
-    t.ok(Number(late.headers['x-ratelimit-reset']) > Math.floor(clock.now / 1000))
-    clock.now = (x + 4) * 1000
-    t.equal((await app.inject('/')).statusCode, 200)
-  }
-)
+t.test('an epoch is the second after the true reset, later than Date, and the retry passes', async t => {
+  const { app, clock } = await start(t, {
+    policies: { only: { quota: 1, window: 3, algorithm: 'fixed-window' } },
+    legacy: epoch
+  })
+  const x = NOON / 1000
+  clock.now = NOON + 500
+  t.strictSame(legacy((await app.inject('/')).headers), ['1', '0', String(x + 4)])
+  clock.now = NOON + 1500
+  const refused = await app.inject('/')
+  t.equal(refused.statusCode, 429)
+  t.strictSame(legacy(refused.headers), ['1', '0', String(x + 4)])
+  clock.now = NOON + 3499
+  const late = await app.inject('/')
+  t.equal(late.statusCode, 429)
+  t.ok(Number(late.headers['x-ratelimit-reset']) > Math.floor(clock.now / 1000))
+  clock.now = (x + 4) * 1000
+  t.equal((await app.inject('/')).statusCode, 200)
+})
 
 t.test('an epoch is compared with Date: without a clock of its own it follows the wall clock', async t => {
   const { app } = await start(t, { policies: { burst: '2/10s' }, legacy: epoch }, { clock: false })
@@ -72,7 +69,7 @@ t.test('an epoch is compared with Date: without a clock of its own it follows th
   t.ok(left >= 9 && left <= 12, `${left} s`)
 })
 
-t.test('a number is a bare integer in its unit, however long the window (C121)', async t => {
+t.test('a number is a bare integer in its unit, however long the window', async t => {
   for (const [window, ms] of [
     ['10s', 10_000],
     ['1d', DAY],

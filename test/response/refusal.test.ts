@@ -40,13 +40,13 @@ t.test('a refusal is 429 with the fields, no-store and a problem document, and n
   t.strictSame(wire(refused), plain)
 })
 
-t.test('what is wanted as HTML is refused as a problem document all the same (C131)', async t => {
+t.test('what is wanted as HTML is refused as a problem document all the same', async t => {
   const { app } = await start(t, { policies })
   await app.inject('/')
   t.strictSame(wire(await app.inject({ url: '/', headers: { accept: 'text/html' } })), plain)
 })
 
-t.test('a refused HEAD has the fields of a refused GET and no body (C131)', async t => {
+t.test('a refused HEAD has the fields of a refused GET and no body', async t => {
   const { app } = await start(t, { policies })
   await app.inject('/')
   const refused = await app.inject({ method: 'HEAD', url: '/' })
@@ -70,7 +70,7 @@ t.test('a served response has no Retry-After, and its own cache lifetime', async
   t.equal(headers['cache-control'], 'public, max-age=300')
 })
 
-t.test('nothing that was said of the resource is left on its refusal (C129)', async t => {
+t.test('nothing that was said of the resource is left on its refusal', async t => {
   const ofTheResource = {
     'cache-control': 'public, max-age=300',
     'cdn-cache-control': 'max-age=600',
@@ -366,7 +366,7 @@ t.test('refused by two, both are named in one order and the longer wait is told'
   )
 })
 
-t.test('a refusal tells of the policy that refused, not of one that passed (C104)', async t => {
+t.test('a refusal tells of the policy that refused, not of one that passed', async t => {
   for (const fields of ['draft-11', false] as const) {
     const { app } = await start(t, {
       policies: { a: '60/1m', b: '2/1h' },
@@ -397,7 +397,7 @@ const costing = (cost: number): InjectOptions => ({
   headers: { 'x-cost': String(cost) }
 })
 
-t.test('a cost that never fits is refused without a wait, says so, and drains nothing (C112)', async t => {
+t.test('a cost that never fits is refused without a wait, says so, and drains nothing', async t => {
   for (const algorithm of ALGORITHMS) {
     const { app } = await start(t, priced({ quota: 3, window: 10, algorithm }))
     const refused = await app.inject(costing(4))
@@ -439,7 +439,7 @@ t.test('a cost that does not fit now is told with what is left and when it fits'
   }
 })
 
-t.test('a quota of 0 allows nothing and tells no wait (C79)', async t => {
+t.test('a quota of 0 allows nothing and tells no wait', async t => {
   for (const algorithm of ALGORITHMS) {
     const { app } = await start(t, {
       policies: {

@@ -118,7 +118,7 @@ t.test('an upload is refused before its body has come, and the next request is r
   t.match(line.text, /^HTTP\/1\.1 429 [^]*content-length: \d+\r\n[^]*\r\n\r\n$/, 'and a HEAD has no body')
 })
 
-t.test('over HTTP/2 a refusal is the same (C131)', async t => {
+t.test('over HTTP/2 a refusal is the same', async t => {
   const app = Fastify({ http2: true })
   t.teardown(() => app.close())
   await app.register(quota, { policies: { burst: '1/10s' }, clock: () => NOON })
@@ -150,7 +150,7 @@ t.test('over HTTP/2 a refusal is the same (C131)', async t => {
   t.equal(nothing, '')
 })
 
-t.test('a client that retries once is served at its first retry (C117)', async t => {
+t.test('a client that retries once is served at its first retry', async t => {
   const { app, clock } = await start(t, { policies: { burst: '1/3s' } })
   const waits: number[] = []
   const agent = new Agent()

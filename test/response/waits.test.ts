@@ -19,7 +19,7 @@ async function at(
   return seen
 }
 
-t.test('Retry-After is seconds, no less than t, and the body says the same (C19)', async t => {
+t.test('Retry-After is seconds, no less than t, and the body says the same', async t => {
   for (const algorithm of ALGORITHMS) {
     const { app, clock } = await start(t, { policies: { minute: { quota: 5, window: 60, algorithm } } })
     for (let i = 0; i < 5; i++) {
@@ -36,7 +36,7 @@ t.test('Retry-After is seconds, no less than t, and the body says the same (C19)
   }
 })
 
-t.test('the wait is what is left of it, not the whole window (C20)', async t => {
+t.test('the wait is what is left of it, not the whole window', async t => {
   for (const algorithm of ALGORITHMS) {
     const server = await start(t, {
       policies: { minute: { quota: 1, window: 60, algorithm } },
@@ -57,7 +57,7 @@ t.test('the wait is what is left of it, not the whole window (C20)', async t => 
   }
 })
 
-t.test('the reset of a used up quota is there, and falls with time (C23)', async t => {
+t.test('the reset of a used up quota is there, and falls with time', async t => {
   for (const algorithm of ALGORITHMS) {
     const server = await start(t, { policies: { minute: { quota: 2, window: 60, algorithm } } })
     const seen = await at(server, [0, 1000, 2000, 3000, 4000, 5000])
@@ -72,7 +72,7 @@ t.test('the reset of a used up quota is there, and falls with time (C23)', async
   }
 })
 
-t.test('a wait is rounded up, and a client that obeys it is served (C40)', async t => {
+t.test('a wait is rounded up, and a client that obeys it is served', async t => {
   for (const algorithm of ALGORITHMS) {
     const server = await start(t, { policies: { short: { quota: 1, window: 3, algorithm } } })
     t.strictSame(
@@ -94,7 +94,7 @@ t.test('a wait is rounded up, and a client that obeys it is served (C40)', async
   }
 })
 
-t.test('the last request that fits is served with r=0 and no Retry-After (C114)', async t => {
+t.test('the last request that fits is served with r=0 and no Retry-After', async t => {
   for (const algorithm of ALGORITHMS) {
     const { app } = await start(t, { policies: { five: { quota: 5, window: 10, algorithm } } })
     const seen: unknown[] = []
@@ -117,27 +117,24 @@ t.test('the last request that fits is served with r=0 and no Retry-After (C114)'
   }
 })
 
-t.test(
-  'Retry-After is a plain positive integer in every window, whatever the clock does (C117, C118)',
-  async t => {
-    for (const algorithm of ALGORITHMS) {
-      for (const window of ['1500ms', '500ms', '1ms', '7d', '400d', '4000d'] as const) {
-        const policy: PolicyOptions = { quota: 1, window, algorithm }
-        const { app, clock } = await start(t, { policies: { only: policy } })
-        await app.inject('/')
-        for (const step of [0, -1, -86_400_000, -7]) {
-          clock.now += step
-          const { statusCode, headers } = await app.inject('/')
-          t.equal(statusCode, 429, `${algorithm} ${window} ${step}`)
-          const wait = String(headers['retry-after'])
-          t.match(wait, /^[1-9]\d*$/, `${algorithm} ${window} ${step}`)
-          t.equal(parseItem(wait)[0], Number(wait))
-          t.ok(Number(wait) <= 2_147_483, 'and no more than a timer of Node.js can wait')
-        }
+t.test('Retry-After is a plain positive integer in every window, whatever the clock does', async t => {
+  for (const algorithm of ALGORITHMS) {
+    for (const window of ['1500ms', '500ms', '1ms', '7d', '400d', '4000d'] as const) {
+      const policy: PolicyOptions = { quota: 1, window, algorithm }
+      const { app, clock } = await start(t, { policies: { only: policy } })
+      await app.inject('/')
+      for (const step of [0, -1, -86_400_000, -7]) {
+        clock.now += step
+        const { statusCode, headers } = await app.inject('/')
+        t.equal(statusCode, 429, `${algorithm} ${window} ${step}`)
+        const wait = String(headers['retry-after'])
+        t.match(wait, /^[1-9]\d*$/, `${algorithm} ${window} ${step}`)
+        t.equal(parseItem(wait)[0], Number(wait))
+        t.ok(Number(wait) <= 2_147_483, 'and no more than a timer of Node.js can wait')
       }
     }
   }
-)
+})
 
 t.test('a wait beyond the longest timer is cut, in every field that tells it', async t => {
   const server = await start(t, {
