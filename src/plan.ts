@@ -12,8 +12,6 @@ import { warnHopeless } from './warnings.js'
 
 /** All that is decided about a route before its first request. */
 export interface Plan {
-  /** The route as a person writes it, such as `GET /items/:id`. */
-  readonly route: string
   readonly policies: readonly QuotaPolicy[]
   /** By the index of their hook in {@link HOOKS}; `undefined` where nothing is decided. */
   readonly stages: readonly (Stage | undefined)[]
@@ -60,7 +58,6 @@ export function compilePlan(refuse: Refuse, scope: Scope, route: string, wish: R
     warnHopeless(route, policy.name, cost, policy.capacity)
   }
   return {
-    route,
     policies,
     stages: HOOKS.map(hook => stageAt(hook, shares, wish.hook)),
     policyField: fieldOf(policies)
