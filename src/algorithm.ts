@@ -36,6 +36,12 @@ export interface Algorithm {
     now: number,
     charge: Receipt
   ): { readonly state: State; readonly charge: Receipt }
+  /**
+   * The same functions in Lua 5.1, line by line, for a store that decides where its data is: a chunk that returns a table
+   * with `step`, `settle`, `room` and, where there are any, `receiptAt` and `renew`. Lists are tables that start at 1; an
+   * empty one is the state of who has spent nothing.
+   */
+  readonly lua: string
 }
 
 /** What a policy says about its numbers, before an algorithm makes integers of them. */

@@ -12,6 +12,8 @@ export interface Decision {
   readonly shadow: readonly { readonly policy: string; readonly wouldRefuse: boolean }[]
   /** Who decided. */
   readonly source: Source
+  /** Of a refusal because nobody could decide (`closed`): milliseconds until that is tried again. */
+  readonly retryAfter?: number
 }
 
 /** The decision before anything was decided. */
@@ -23,9 +25,9 @@ export const UNDECIDED: Decision = Object.freeze({
   source: 'none'
 })
 
-/** A refusal because nobody could decide. */
-export function undecidable(source: 'closed', exempt: readonly string[]): Decision {
-  return { ...UNDECIDED, outcome: 'refused', exempt, source }
+/** A refusal because nobody could decide; `retryAfter` in milliseconds. */
+export function undecidable(source: 'closed', exempt: readonly string[], retryAfter: number = 0): Decision {
+  return { ...UNDECIDED, outcome: 'refused', exempt, source, retryAfter }
 }
 
 /** Makes a decision of a store's answer to `charges`. */
@@ -35,6 +37,7 @@ export function decide(
   exempt: readonly string[]
 ): Decision {
   const limits = answer.limits.filter(limit => !limit.policy.shadow)
+  if (answer.source === 'closed') return undecidable('closed', exempt, answer.retryAfter)
   return {
     outcome: limits.every(limit => limit.allowed) ? 'allowed' : 'refused',
     limits,
@@ -53,9 +56,25 @@ export function join(earlier: Decision, later: Decision): Decision {
     limits: [...earlier.limits, ...later.limits],
     exempt: [...earlier.exempt, ...later.exempt],
     shadow: [...earlier.shadow, ...later.shadow],
-    source: later.outcome === 'allowed' && later.limits.length === 0 ? earlier.source : later.source
+    source: later.outcome === 'refused' ? later.source : lessCertain(earlier.source, later.source),
+    ...(later.retryAfter === undefined ? {} : { retryAfter: later.retryAfter })
   }
 }
+
+/** Whether a decision was made as it is while nothing fails: only then there are true numbers to tell. */
+export const isCertain = ({ source }: Decision): boolean => DOUBTS[source] < DOUBTS.open
+
+const DOUBTS: Readonly<Record<Source, number>> = {
+  none: 0,
+  memory: 1,
+  redis: 1,
+  open: 2,
+  local: 3,
+  closed: 4
+}
+
+/** A request that one stage could not decide was not decided for certain, whatever the others did. */
+const lessCertain = (one: Source, other: Source): Source => (DOUBTS[other] >= DOUBTS[one] ? other : one)
 
 /** The limits that refused. */
 export function refusing(decision: Decision): readonly ServiceLimit[] {

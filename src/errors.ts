@@ -22,3 +22,6 @@ export const FST_QUOTA_SUBJECT: OneMessage = createError('FST_QUOTA_SUBJECT', '%
 
 /** A charge is settled a second time. */
 export const FST_QUOTA_SETTLED: OneMessage = createError('FST_QUOTA_SETTLED', '%s')
+
+/** A store answers with an error that waiting does not mend, such as one of access; logged, never thrown. */
+export const FST_QUOTA_STORE: OneMessage = createError('FST_QUOTA_STORE', '%s')

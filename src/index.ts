@@ -3,6 +3,7 @@ import { exposedHeaders } from './exposed-headers.js'
 import { allOf, firstOf } from './partition.js'
 import { quota as plugin } from './plugin.js'
 import { memoryStore } from './stores/memory.js'
+import { redisStore } from './stores/redis.js'
 
 /** The plugin, with all other exports on it, which is what `require('fastify-quota')` returns. */
 interface QuotaModule {
@@ -14,6 +15,7 @@ interface QuotaModule {
   readonly exposedHeaders: typeof exposedHeaders
   readonly firstOf: typeof firstOf
   readonly memoryStore: typeof memoryStore
+  readonly redisStore: typeof redisStore
 }
 
 export const quota: typeof plugin & QuotaModule = Object.assign(plugin, {
@@ -24,12 +26,13 @@ export const quota: typeof plugin & QuotaModule = Object.assign(plugin, {
   allOf,
   exposedHeaders,
   firstOf,
-  memoryStore
+  memoryStore,
+  redisStore
 } as const)
 
 export default quota
 export { quota as 'module.exports' }
-export { NEVER, UNKNOWN, allOf, exposedHeaders, firstOf, memoryStore }
+export { NEVER, UNKNOWN, allOf, exposedHeaders, firstOf, memoryStore, redisStore }
 
 export type { Algorithm, Params, Receipt, State, Step, Terms } from './algorithm.js'
 export type { Decision } from './decision.js'
@@ -45,6 +48,19 @@ export type { Reservation } from './reserving.js'
 export type { PolicyReference, RouteQuota, RouteQuotaOptions } from './route-quota.js'
 export type { PolicyReport, RouteReport } from './routes.js'
 export type { QuotaOptions } from './settings.js'
-export type { Answer, Charge, ServiceLimit, Settlement, Source, Store } from './store.js'
+export type {
+  Answer,
+  Charge,
+  Lease,
+  Place,
+  ServiceLimit,
+  Settlement,
+  Source,
+  Store,
+  StoreChange
+} from './store.js'
 export type { Subject } from './subject.js'
+export type { FailureMode } from './stores/failure-modes.js'
 export type { MemoryStore, MemoryStoreOptions } from './stores/memory.js'
+export type { RedisStore, RedisStoreOptions } from './stores/redis.js'
+export type { RedisClient } from './stores/redis/client.js'

@@ -110,20 +110,18 @@ export class Leases {
 
   /** What has ended before it was renewed, because this process stood still, is taken again: its request lives. */
   #take(accounts: readonly Account[], renewed: readonly (readonly Receipt[])[]): Later<void> {
-    const lost = accounts.flatMap((account, i) => {
-      const actual = account.held - total(renewed[i]!)
+    const waiting = accounts.flatMap((account, i) => {
       account.charges = [...renewed[i]!]
-      return actual > 0 ? [{ account, actual }] : []
+      const taken = this.#takeAgain(account)
+      return isLater(taken) ? [taken] : []
     })
-    if (lost.length === 0) return
-    const settlements = lost.map(({ account: { partition, policy }, actual }) => ({
-      partition,
-      policy,
-      charges: [],
-      actual
-    }))
-    return whenKnown(this.#store.settle(settlements), ({ limits }) => {
-      for (const [i, { charges }] of limits.entries()) lost[i]!.account.charges.push(...charges)
-    })
+    if (waiting.length > 0) return Promise.all(waiting).then(() => {})
+  }
+
+  #takeAgain({ partition, policy, held, charges }: Account): Later<void> {
+    const actual = held - total(charges)
+    if (actual <= 0) return
+    const taken = this.#store.settle([{ partition, policy, charges: [], actual }])
+    return whenKnown(taken, ({ limits }) => void charges.push(...limits.flatMap(limit => limit.charges)))
   }
 }

@@ -34,9 +34,10 @@ export class Ledger {
   /** Opens an account for each charge that was admitted, be it of no units, and returns them. */
   enter(charges: readonly Charge[], { limits }: Answer, by: Account['by']): readonly Account[] {
     if (limits.some(({ policy, allowed }) => !allowed && !policy.shadow)) return []
-    const entered = limits.flatMap(({ policy, allowed, charges: receipts }, i) =>
-      allowed ? [opened(charges[i]!.partition, policy, receipts, by)] : []
-    )
+    const entered = limits.flatMap(({ policy, allowed, charges: receipts }) => {
+      const { partition } = charges.find(charge => charge.policy === policy)!
+      return allowed ? [opened(partition, policy, receipts, by)] : []
+    })
     this.accounts.push(...entered)
     return entered
   }

@@ -10,7 +10,7 @@ import { addressing } from './address.js'
 import type { Decision } from './decision.js'
 import { Enforcement } from './enforcement.js'
 import type { Proceed } from './enforcement.js'
-import { FST_QUOTA_OPTION, asError } from './errors.js'
+import { FST_QUOTA_OPTION, FST_QUOTA_POLICY, asError } from './errors.js'
 import { joinField } from './fields.js'
 import { Leases } from './leases.js'
 import { OperatorFaults } from './operator.js'
@@ -25,6 +25,7 @@ import { RequestView } from './request-quota.js'
 import type { RequestQuota } from './request-quota.js'
 import { sendRefusal } from './response.js'
 import type { Wire } from './response.js'
+import { watchStore } from './store-watch.js'
 import { RouteTable } from './route-table.js'
 import type { RouteQuota } from './route-quota.js'
 import { checkFurtherSettings, readSettings } from './settings.js'
@@ -86,7 +87,7 @@ const register: FastifyPluginAsync<QuotaOptions> = async (app, options) => {
   const scope = new Scope(registry)
   scope.add(options.policies)
   scopes.set(app, scope)
-  serve(app, scope, settings)
+  await serve(app, scope, settings)
 }
 
 /**
@@ -112,7 +113,7 @@ function extend(app: FastifyInstance, around: Scope, options: QuotaOptions): voi
 }
 
 /** The first registration of a scope: decorators, hooks, one decision for each request. */
-function serve(app: FastifyInstance, scope: Scope, settings: Settings): void {
+async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Promise<void> {
   const { registry } = scope
   const { store } = settings
   const warnings = createWarnings()
@@ -133,6 +134,8 @@ function serve(app: FastifyInstance, scope: Scope, settings: Settings): void {
   const publish = enforcement.publish.bind(enforcement)
   let endings = false
   registry.onDefine(policy => {
+    const objection = store.expect?.(policy)
+    if (objection !== undefined) throw new FST_QUOTA_POLICY(`policy ${show(policy.name)}: ${objection}`)
     if (policy.algorithm.renew !== undefined) leases.expect(policy)
     endings ||= policy.algorithm.renew !== undefined || policy.refund !== undefined
   })
@@ -180,16 +183,18 @@ function serve(app: FastifyInstance, scope: Scope, settings: Settings): void {
     const known = (request as VisitingRequest)[visitOf]
     done(null, known ? enforcement.leave(reply, known, payload) : payload)
   })
-  store.open?.()
+  const unwatch = watchStore(store, app.log)
   app.addHook('onClose', async () => {
     leases.close()
     await store.close()
+    unwatch()
   })
   const early = isRoot(app) ? routesOf(app) : []
   if (early.length > 0) {
     table.early = true
     warnings.earlyRoutes(early.join(', '))
   }
+  await store.open?.()
 
   function enforce(index: number, request: FastifyRequest, reply: FastifyReply, proceed: Proceed): void {
     const known = (request as VisitingRequest)[visitOf]

@@ -86,6 +86,12 @@ export interface PolicyOptions {
   readonly advertise?: boolean | undefined
   /** What happens when a store cannot answer; default: what the store says. The memory store always answers. */
   readonly onStoreFailure?: 'open' | 'closed' | 'local' | undefined
+  /**
+   * Spend in batches of up to `max` units, 2 to 1 000 000, that this process buys ahead; with `redisStore` only. Most
+   * requests of a busy partition then ask nobody; the quota may be exceeded by one batch for each process. Not with plans,
+   * `concurrency`, `maxDelay`, `refund` or `precision: 'exact'`.
+   */
+  readonly batch?: { readonly max: number } | undefined
   /** The status of its refusals; default 429. */
   readonly status?: 429 | 503 | undefined
 }
@@ -119,6 +125,7 @@ const OPTIONS = [
   'mode',
   'advertise',
   'onStoreFailure',
+  'batch',
   'status'
 ] as const satisfies readonly (keyof PolicyOptions)[]
 
@@ -152,9 +159,6 @@ const HABITS: Readonly<Record<string, string>> = {
   skipOnError: 'onStoreFailure'
 }
 
-/** Options that are agreed but not built: refused, never ignored. */
-const NOT_YET = ['batch']
-
 /**
  * The options of a policy, by name. `'100/1m'` is written out.
  * @throws by `refuse` for unknown names, and for anything but an object or a short policy.
@@ -169,9 +173,6 @@ export function readPolicyOptions(refuse: Refuse, written: unknown): Written {
     refuse(`a policy must be an object, or text like '100/1m', got ${show(written)}`)
   }
   const options = asObject(refuse, 'a policy', written)
-  for (const option of NOT_YET) {
-    if (options[option] !== undefined) refuse(`${option} is not supported yet, got ${show(options[option])}`)
-  }
   knownKeys(refuse, options, OPTIONS, HABITS)
   return options
 }

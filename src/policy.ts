@@ -3,13 +3,23 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Algorithm } from './algorithm.js'
 import { FST_QUOTA_POLICY } from './errors.js'
 import { limitPrefix } from './fields.js'
-import { alternatives, asBoolean, asFunction, asOneOf, refuser, show } from './options.js'
+import {
+  alternatives,
+  asBoolean,
+  asFunction,
+  asInteger,
+  asObject,
+  asOneOf,
+  knownKeys,
+  refuser,
+  show
+} from './options.js'
 import type { Refuse } from './options.js'
 import { compilePartition } from './partition.js'
 import type { PartitionRule } from './partition.js'
 import { BEFORE_BODY, HOOKS, readCost, readPolicyOptions } from './policy-options.js'
-import type { Cost, Hook } from './policy-options.js'
-import { figures, fingerprint, readQuota, readTerms, refillsWithinASecond } from './terms.js'
+import type { Cost, Hook, Written } from './policy-options.js'
+import { figures, fingerprint, readQuota, readTerms, refillsWithinASecond, shared } from './terms.js'
 import type { Figures, TermsButQuota } from './terms.js'
 import { warnHopeless, warnSmallBurst, warnSubSecond } from './warnings.js'
 
@@ -31,6 +41,8 @@ export interface QuotaPolicy extends Figures {
    * @throws FST_QUOTA_POLICY for a quota it cannot count with.
    */
   readonly withQuota: (quota: unknown) => QuotaPolicy
+  /** The same policy with one instance's part of the quota: that rounded down, but at least 1. */
+  readonly shareOf: (instances: number) => QuotaPolicy
   readonly cost: Cost
   /** Whether a request costs the length of its body. */
   readonly metered: boolean
@@ -45,12 +57,22 @@ export interface QuotaPolicy extends Figures {
   readonly shadow: boolean
   readonly advertise: boolean
   readonly status: 429 | 503
+  /** Whether it is an exact log, and one that may be large. */
+  readonly exact: boolean
+  readonly largeLog: boolean
+  /** The most units that a process spends without asking; 0: none. */
+  readonly batch: number
   readonly onStoreFailure: 'open' | 'closed' | 'local' | undefined
   /** A copy of what the operator wrote, to tell whether a second definition of the name is the same. */
   readonly written: unknown
   /** Serialises as the name, so that a decision sent as JSON exposes no internals. */
   toJSON(): string
 }
+
+/** A policy before its variants are made. */
+type Unvaried = Omit<QuotaPolicy, 'withQuota' | 'shareOf'>
+
+const LARGEST_BATCH = 1_000_000
 
 const NAME = /^[A-Za-z][A-Za-z0-9._-]{0,63}$/
 const UNIT = /^[a-z][a-z0-9-]{0,31}$/
@@ -74,7 +96,7 @@ export function compilePolicy(name: string, written: unknown, identities: readon
   const own = figures(refuse, terms, isPlan ? 0 : readQuota(refuse, quota, terms))
   const unit = readUnit(refuse, options['unit'], terms.algorithm)
   const metered = unit === 'content-bytes' && options['cost'] === undefined
-  const policy: Omit<QuotaPolicy, 'withQuota'> = {
+  const policy: Unvaried = {
     ...own,
     name,
     window: terms.window,
@@ -94,6 +116,9 @@ export function compilePolicy(name: string, written: unknown, identities: readon
     exempt: exempt === undefined ? undefined : asFunction(refuse, 'exempt', exempt as QuotaPolicy['exempt']),
     shadow: asOneOf(refuse, 'mode', mode, ['enforce', 'shadow']) === 'shadow',
     advertise: asBoolean(refuse, 'advertise', advertise),
+    exact: terms.exact,
+    largeLog: terms.largeLog,
+    batch: readBatch(refuse, options, terms),
     status: asOneOf(refuse, 'status', status, [429, 503]),
     onStoreFailure: readFailureMode(refuse, onStoreFailure),
     written: options,
@@ -103,11 +128,11 @@ export function compilePolicy(name: string, written: unknown, identities: readon
   if (typeof policy.cost === 'number' && costsTooMuch(policy, policy.cost)) {
     warnHopeless(`policy ${show(name)}`, name, policy.cost, policy.capacity)
   }
-  return Object.freeze({ ...policy, withQuota: variants(refuse, policy, terms) })
+  return variants(refuse, policy, terms)(own)
 }
 
 /** Whether a constant cost is more than a policy, which refuses, can ever hold. */
-export function costsTooMuch(policy: Omit<QuotaPolicy, 'withQuota'>, cost: number): boolean {
+export function costsTooMuch(policy: Unvaried, cost: number): boolean {
   return policy.quotaOf === undefined && policy.quota > 0 && !policy.shadow && cost > policy.capacity
 }
 
@@ -127,27 +152,38 @@ export function sameDefinition(
 
 /** All that a policy means, and nothing of how it was written. */
 function meaning(policy: QuotaPolicy): object {
-  return { ...policy, rule: policy.rule.label, written: undefined, withQuota: undefined, toJSON: undefined }
+  return {
+    ...policy,
+    rule: policy.rule.label,
+    written: undefined,
+    withQuota: undefined,
+    shareOf: undefined,
+    toJSON: undefined
+  }
 }
 
 /** More quotas than a service has plans are not remembered. */
 const REMEMBERED_QUOTAS = 1000
 
-function variants(
-  refuse: Refuse,
-  policy: Omit<QuotaPolicy, 'withQuota'>,
-  terms: TermsButQuota
-): QuotaPolicy['withQuota'] {
+/** Makes the variants of a policy, one for each set of figures. */
+function variants(refuse: Refuse, policy: Unvaried, terms: TermsButQuota): (own: Figures) => QuotaPolicy {
   const known = new Map<unknown, QuotaPolicy>()
-  return function withQuota(quota) {
+  const withQuota = (quota: unknown): QuotaPolicy => {
     const before = known.get(quota)
     if (before !== undefined) return before
-    const own = figures(refuse, terms, readQuota(refuse, quota, terms))
-    const variant = Object.freeze({ ...policy, ...own, withQuota })
+    const variant = of(figures(refuse, terms, readQuota(refuse, quota, terms)))
     if (known.size >= REMEMBERED_QUOTAS) known.clear()
     known.set(quota, variant)
     return variant
   }
+  const of = (own: Figures): QuotaPolicy =>
+    Object.freeze({
+      ...policy,
+      ...own,
+      withQuota,
+      shareOf: (instances: number) => of(shared(refuse, terms, own.quota, instances))
+    })
+  return of
 }
 
 function checkName(refuse: Refuse, name: string): void {
@@ -191,6 +227,25 @@ function readRefund(
     refuse('refund means nothing to "concurrency", which gives everything back when a response is over')
   if (maxDelay > 0) refuse('refund and maxDelay exclude each other: a place in a queue is not given back')
   return asFunction(refuse, 'refund', refund as QuotaPolicy['refund'])
+}
+
+function readBatch(
+  refuse: Refuse,
+  { batch, quota, refund }: Written,
+  { algorithm, exact, maxDelay }: TermsButQuota
+): number {
+  if (batch === undefined) return 0
+  const options = asObject(refuse, 'batch', batch)
+  knownKeys(message => refuse(`batch: ${message}`), options, ['max'], { size: 'max', limit: 'max' })
+  const stranger = [
+    [typeof quota === 'function', 'a plan'],
+    [algorithm.renew !== undefined, 'concurrency'],
+    [maxDelay > 0, 'maxDelay'],
+    [refund !== undefined, 'refund'],
+    [exact, "precision 'exact'"]
+  ].find(([applies]) => applies)
+  if (stranger !== undefined) refuse(`batch and ${stranger[1]} exclude each other, got ${show(batch)}`)
+  return asInteger(refuse, 'batch.max', options['max'], 2, LARGEST_BATCH)
 }
 
 function readHook(refuse: Refuse, value: unknown, metered: boolean): Hook {

@@ -7,7 +7,7 @@ import type { Parts } from './partition.js'
 import type { Share } from './plan.js'
 import { isUnits } from './policy-options.js'
 import type { QuotaPolicy } from './policy.js'
-import type { Charge } from './store.js'
+import type { Charge, Place } from './store.js'
 
 /** What a request is to be charged. */
 export interface Bill {
@@ -17,7 +17,7 @@ export interface Bill {
   /** Policies whose quota could not be told: skipped by one that fails open, refused by any other. */
   readonly failed: 'open' | 'closed' | undefined
   /** Places that count the body as it arrives, for its length is not known. */
-  readonly metered: readonly Omit<Charge, 'units'>[]
+  readonly metered: readonly Place[]
 }
 
 /** Makes the bill of a request: a promise only if a function of the operator returns one. */

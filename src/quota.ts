@@ -12,7 +12,7 @@ import type { Scope } from './registry.js'
 import { checkUnits, policyNamed, quotaKnown, refuseLease, reserve } from './reserving.js'
 import type { Published, Reservation } from './reserving.js'
 import type { RouteReport } from './routes.js'
-import type { Answer, Charge } from './store.js'
+import type { Answer, Place } from './store.js'
 import { SubjectParts, partitionOf, requestOf } from './subject.js'
 import type { Subject } from './subject.js'
 import type { Services, RequestParts } from './visit.js'
@@ -138,8 +138,6 @@ export function createQuota(
     routes: directory.routes
   }
 }
-
-type Place = Omit<Charge, 'units'>
 
 async function withQuota<P extends Place>(
   services: Services,

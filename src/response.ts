@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { NEVER } from './algorithm.js'
-import { refusing } from './decision.js'
+import { isCertain, refusing } from './decision.js'
 import type { Decision } from './decision.js'
 import {
   FIELD,
@@ -38,7 +38,7 @@ export class WrittenFields {
 }
 
 /**
- * Writes the fields of a decision, none if nobody could decide. Called again for the same response, it replaces what it
+ * Writes the fields of a decision, none if a store could not make it: no number is better than an invented one. Called again for the same response, it replaces what it
  * wrote before.
  * @param policyField The `RateLimit-Policy` of the response.
  */
@@ -49,7 +49,9 @@ export function writeFields(
   decision: Decision,
   policyField: string
 ): void {
-  if (decision.source === 'closed') return removeFields(reply, sheet)
+  if (decision.outcome === 'allowed' ? !isCertain(decision) : decision.source === 'closed') {
+    return removeFields(reply, sheet)
+  }
   if (decision.limits.length === 0) return
   const limits = shownLimits(decision)
   if (wire.fields) {
@@ -89,7 +91,7 @@ export function sendRefusal(
   const refused = refusing(decision)
   const wait =
     decision.source === 'closed'
-      ? backSoon()
+      ? backLater(decision.retryAfter ?? 0)
       : retryAfter(refused.map(limit => ({ wait: limit.retryAfter, effectiveWindow: windowSeconds(limit) })))
   writeFields(wire, reply, sheet, decision, policyField)
   const waitIsTheirs = reply.hasHeader(FIELD.retryAfter)
@@ -137,8 +139,8 @@ const closeness = ({ policy, allowed, remaining }: ServiceLimit): Parameters<typ
 const itemText = (limit: ServiceLimit): string =>
   limitText(limit.policy.prefix, limit.remaining, windowSeconds(limit))
 
-/** Seconds until it may be worth a try after nobody could decide, spread so that clients do not come back together. */
-const backSoon = (): number => 1 + Math.floor(Math.random() * 3)
+/** Seconds until somebody can be asked again, in `ms`, spread so that clients do not come back together. */
+const backLater = (ms: number): number => Math.max(1, Math.ceil(ms / 1000)) + Math.floor(Math.random() * 3)
 
 /** `t` in whole seconds; 0: none. A wait is capped, a time to spend in is not: that would raise r / t. */
 function windowSeconds({ allowed, remaining, effectiveWindow }: ServiceLimit): number {

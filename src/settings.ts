@@ -78,7 +78,7 @@ const HABITS: Readonly<Record<string, string>> = {
   keyGenerator: 'identify',
   enableDraftSpec: 'fields',
   keys: 'identify',
-  redis: 'store',
+  redis: 'store, such as redisStore(client, { onFailure, secret })',
   headers: 'fields',
   ipv6Subnet: 'ipv6Prefix',
   errorResponseBuilder: 'problem',
@@ -169,16 +169,21 @@ const STORE_METHODS = [
   'close'
 ] as const satisfies readonly (keyof Store)[]
 
+const STORES = 'store must be memoryStore(…), redisStore(…) or another Store'
+
+/** A client of Redis is not the store, but the store is made of it. */
+function hint(value: object): string {
+  return 'defineCommand' in value ? '; write redisStore(client, { onFailure, secret })' : ''
+}
+
 function readStore(refuse: Refuse, value: unknown, clock: (() => number) | undefined): Store {
   const store = value === undefined ? memoryStore() : (value as Store)
   if (typeof store !== 'object' || store === null) {
-    refuse(`store must be memoryStore(…) or another Store, got ${show(value)}`)
+    refuse(`${STORES}, got ${show(value)}`)
   }
   const missing = STORE_METHODS.filter(name => typeof store[name] !== 'function')
   if (missing.length > 0) {
-    refuse(
-      `store must be memoryStore(…) or another Store, got ${outline(value)} without the method ${missing.join(', ')}`
-    )
+    refuse(`${STORES}, got ${outline(value)} without the method ${missing.join(', ')}${hint(store)}`)
   }
   if (clock === undefined) return store
   if (!(store instanceof MemoryStore))

@@ -11,11 +11,16 @@ export interface Charge {
   readonly units: number
 }
 
-/** A charge made earlier, and what it turned out to be. */
-export interface Settlement {
-  readonly partition: string
-  readonly policy: QuotaPolicy
+/** Where a policy counts somebody. */
+export type Place = Omit<Charge, 'units'>
+
+/** A charge made earlier that ends unless it is renewed. */
+export interface Lease extends Place {
   readonly charges: readonly Receipt[]
+}
+
+/** A charge made earlier, and what it turned out to be. */
+export interface Settlement extends Lease {
   /** Units used in the end; 0 gives the charge back. */
   readonly actual: number
 }
@@ -29,13 +34,19 @@ export interface ServiceLimit extends Omit<Step, 'state' | 'ttl'> {
   readonly charges: readonly Receipt[]
 }
 
-/** Who decided. `none`: nobody had to. */
+/**
+ * Who decided: a store; or, while a store cannot answer, this process (`local`) or nobody, so that the request passed
+ * (`open`) or was refused (`closed`). `none`: nobody had to.
+ */
 export type Source = 'memory' | 'redis' | 'local' | 'open' | 'closed' | 'none'
 
-/** The limits of all charges, in their order. */
+/** What a store found. */
 export interface Answer {
+  /** The limits of the charges, in their order; those that nobody could decide are left out. */
   readonly limits: readonly ServiceLimit[]
   readonly source: Source
+  /** Of `closed`: milliseconds until the store is tried again. */
+  readonly retryAfter?: number
 }
 
 /**
@@ -43,20 +54,39 @@ export interface Answer {
  * part in that: it is charged if the call is admitted and it has room itself.
  *
  * A store that answers at once returns the answer itself; one that has to ask somebody returns a promise that never
- * rejects for an outage.
+ * rejects for an outage: it then answers as `onStoreFailure` of the policies says.
  */
 export interface Store {
   consume(charges: readonly Charge[]): Later<Answer>
   /** Corrects charges made earlier and answers what is left, with the receipts of what it charged for that. */
   settle(settlements: readonly Settlement[]): Later<Answer>
   /** Prolongs leases and answers their new receipts. A lease that has ended has none. */
-  renew(leases: readonly Omit<Settlement, 'actual'>[]): Later<readonly (readonly Receipt[])[]>
+  renew(leases: readonly Lease[]): Later<readonly (readonly Receipt[])[]>
   /** What `consume` would find, for no units; changes nothing. */
-  peek(charges: readonly Omit<Charge, 'units'>[]): Later<Answer>
+  peek(places: readonly Place[]): Later<Answer>
   /** Forgets what these policies have counted for these partitions. */
-  reset(charges: readonly Omit<Charge, 'units'>[]): Later<void>
-  /** Told by each app that begins to use it. */
-  open?(): void
+  reset(places: readonly Place[]): Later<void>
+  /** Told of each policy while the app starts; answers why it cannot count it, if it cannot. */
+  expect?(policy: QuotaPolicy): string | undefined
+  /** Told by each app that begins to use it; what it returns is waited for. */
+  open?(): Later<void>
   /** Told by each app that ends: releases timers and connections of the store's own after the last. */
   close(): Later<void>
+}
+
+/** The diagnostics channel on which stores tell of themselves. */
+export const STORE_CHANNEL = 'fastify-quota:store'
+
+/** What a store tells on {@link STORE_CHANNEL}. */
+export interface StoreChange {
+  readonly store: Store
+  /**
+   * `down`: it cannot answer, and is tried again in the background; `up`: it can again; `fault`: it refuses to, for a
+   * mistake that waiting does not mend.
+   */
+  readonly state: 'up' | 'down' | 'fault'
+  /** Why: Redis' own word, such as `READONLY`, a code of the system, such as `ECONNREFUSED`, or `TIMEOUT`. */
+  readonly code: string
+  /** The node of a cluster; `undefined` where there is but one. */
+  readonly node: string | undefined
 }

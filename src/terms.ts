@@ -12,8 +12,9 @@ export interface TermsButQuota extends Omit<Terms, 'quota' | 'burst'> {
   readonly burst: number | undefined
   /** Milliseconds; `Infinity`: as long as the request lives. */
   readonly maxHold: number
-  /** The largest quota it can count with. */
-  readonly largestQuota: number
+  /** Whether it is an exact log, and one that may be large. */
+  readonly exact: boolean
+  readonly largeLog: boolean
 }
 
 /** What a policy computes with for one quota. */
@@ -74,16 +75,17 @@ export function readTerms(refuse: Refuse, options: Written): TermsButQuota {
     maxDelay: maxDelay === undefined ? 0 : asTimer(refuse, 'maxDelay', maxDelay),
     holdFor: asTimer(refuse, 'holdFor', holdFor),
     maxHold: maxHold === undefined ? Infinity : asTimer(refuse, 'maxHold', maxHold),
-    largestQuota: largestQuota(refuse, precision === 'exact', options['largeLog'])
+    exact: precision === 'exact',
+    largeLog: readLargeLog(refuse, precision === 'exact', options['largeLog'])
   }
 }
 
 /** @throws by `refuse` for a quota that the policy cannot count with. */
 export function readQuota(refuse: Refuse, value: unknown, terms: TermsButQuota): number {
   const quota = asInteger(refuse, 'quota', value, 0, LARGEST_INTEGER)
-  if (quota <= terms.largestQuota) return quota
+  if (!terms.exact || terms.largeLog || quota <= LARGEST_LOG) return quota
   return refuse(
-    `quota must be at most ${terms.largestQuota} for an exact log, which keeps a number for each unit, unless largeLog is true, got ${quota}`
+    `quota must be at most ${LARGEST_LOG} for an exact log, which keeps a number for each unit, unless largeLog is true, got ${quota}`
   )
 }
 
@@ -97,6 +99,16 @@ export function figures(refuse: Refuse, terms: TermsButQuota, quota: number): Fi
   const params = Object.freeze(exactParams(refuse, algorithm, whole))
   const capacity = algorithm.capacity(params)
   return { quota, params, capacity, announcedWindow: announced(whole, algorithm, capacity) }
+}
+
+/**
+ * The figures of one of `instances` that share a quota: its part of it, rounded down but at least 1, and of the capacity of
+ * a bucket.
+ */
+export function shared(refuse: Refuse, terms: TermsButQuota, quota: number, instances: number): Figures {
+  const part = (whole: number): number => (whole === 0 ? 0 : Math.max(1, Math.floor(whole / instances)))
+  const burst = terms.burst === undefined ? undefined : part(terms.burst)
+  return figures(refuse, { ...terms, burst }, part(quota))
 }
 
 /** What the state of a policy depends on, besides its name. Never the quota. */
@@ -154,10 +166,10 @@ function readPrecision(refuse: Refuse, name: AlgorithmName, value: unknown): num
   return value === 'exact' ? value : asInteger(refuse, 'precision', value, 1, 1000, " or 'exact'")
 }
 
-function largestQuota(refuse: Refuse, exact: boolean, largeLog: unknown): number {
-  if (largeLog === undefined) return exact ? LARGEST_LOG : LARGEST_INTEGER
+function readLargeLog(refuse: Refuse, exact: boolean, largeLog: unknown): boolean {
+  if (largeLog === undefined) return false
   if (!exact) refuse(`largeLog goes with precision 'exact' only, got ${show(largeLog)}`)
-  return asBoolean(refuse, 'largeLog', largeLog) ? LARGEST_INTEGER : LARGEST_LOG
+  return asBoolean(refuse, 'largeLog', largeLog)
 }
 
 /** A duration that a timer can wait. */

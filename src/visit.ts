@@ -14,7 +14,7 @@ import type { Plan } from './plan.js'
 import type { Registry } from './registry.js'
 import type { RequestQuota } from './request-quota.js'
 import { WrittenFields } from './response.js'
-import type { Charge, ServiceLimit, Store } from './store.js'
+import type { Place, ServiceLimit, Store } from './store.js'
 import type { Warnings } from './warnings.js'
 
 /** What a server knows about telling requests apart. */
@@ -125,7 +125,7 @@ export class Visit {
   /** The stages from this one on are still to come. */
   nextStage = 0
   /** Where the body is charged as it arrives. */
-  readonly metered: Omit<Charge, 'units'>[] = []
+  readonly metered: Place[] = []
   /** What was written to the response. */
   readonly sheet: WrittenFields = new WrittenFields()
   /** Whether what was written is no longer what is left. */

@@ -84,3 +84,29 @@ export function warnFull(maxPartitions: number): void {
       'by something that clients cannot invent'
   )()
 }
+
+/** A Redis that evicts keys forgets what was spent. */
+export function warnEviction(policy: string): void {
+  warning(
+    'FST_QUOTA_REDIS_EVICTION',
+    `Redis evicts keys when its memory is full (maxmemory-policy ${policy}), and with them what was spent: set it to ` +
+      'noeviction, or give quotas a Redis of their own'
+  )()
+}
+
+/** A replica takes no writes. */
+export function warnReplica(): void {
+  warning(
+    'FST_QUOTA_REDIS_REPLICA',
+    'the Redis client is connected to a replica, which refuses all writes, so nothing can be counted: connect it to the ' +
+      'master, by Sentinel or Cluster if that may change'
+  )()
+}
+
+/** Before 5.0, a script that has asked the time may not write. */
+export function warnOldRedis(version: string): void {
+  warning(
+    'FST_QUOTA_REDIS_VERSION',
+    `Redis ${version} is too old to count by its own clock: use 5.0 or later, or redisStore with time: 'caller'`
+  )()
+}

@@ -37,8 +37,9 @@ const rules: readonly Rule[] = [
   {
     why: 'stores know their contract, the algorithms and how to refuse an option, and neither HTTP nor Fastify',
     modules: /^stores\//,
-    mayImport: /^((store|algorithm|options|errors|warnings)\.ts$|algorithms\/|stores\/|(?!fastify)[^.]+$)/,
-    mayImportTypes: /^policy\.ts$/
+    mayImport:
+      /^((store|algorithm|later|options|errors|warnings)\.ts$|algorithms\/|stores\/|(?!fastify)[^.]+$)/,
+    mayImportTypes: /^policy(-options)?\.ts$/
   },
   {
     why: 'only the plugin knows how Fastify plugins are made',

@@ -84,7 +84,7 @@ t.test('plugin options that are wrong stop the app', async t => {
     ],
     [
       { policies, store: {} },
-      'store must be memoryStore(…) or another Store, got an object with no keys without the method consume, settle, renew, peek, reset, close'
+      'store must be memoryStore(…), redisStore(…) or another Store, got an object with no keys without the method consume, settle, renew, peek, reset, close'
     ],
     [
       { policies, clock: Date.now, store },
@@ -93,7 +93,7 @@ t.test('plugin options that are wrong stop the app', async t => {
     [{ policies, clock: () => Number.NaN }, 'clock must return milliseconds, 0 or more, and does not'],
     [
       { policies, redis: { host: 'redis', password: 'secret' } },
-      'unknown option "redis" with the value an object with "host", "password"; did you mean "store"?'
+      'unknown option "redis" with the value an object with "host", "password"; did you mean "store", such as redisStore(client, { onFailure, secret })?'
     ],
     [
       { policies, legacy: { style: 'x-ratelimit' } },
@@ -181,7 +181,7 @@ t.test('policies that are wrong stop the app, in the plugin and in place', async
       'hook must be "onRequest" or "preParsing" for content-bytes without a cost, which counts bodies as they arrive, ' +
         'got "preHandler"'
     ],
-    [{ ...base, batch: { max: 10 } }, 'batch is not supported yet, got {"max":10}'],
+    [{ ...base, batch: { max: 10 } }, 'batch is for redisStore: this process asks nobody, got { max: 10 }'],
     [
       { ...base, hook: 'onSend' },
       'hook must be "onRequest", "preParsing", "preValidation" or "preHandler", got "onSend"'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { UNDECIDED, decide, join, refusing, undecidable } from '../src/decision.js'
+import { UNDECIDED, decide, isCertain, join, refusing, undecidable } from '../src/decision.js'
 import type { Decision } from '../src/decision.js'
 import { compilePolicy } from '../src/policy.js'
 import type { Charge, ServiceLimit } from '../src/store.js'
@@ -68,13 +68,28 @@ t.test('a stage that asked nobody does not hide who decided before', async t => 
   t.equal(join(nothing, decided([[a, 1]])).source, 'memory')
 })
 
-t.test('a stage that nobody could decide is refused by nobody, whatever was decided before', async t => {
+t.test('a stage that nobody could decide makes the whole uncertain, whatever was decided before', async t => {
   const closed = join(decided([[a, 1]]), undecidable('closed', ['d']))
   t.match(closed, { outcome: 'refused', source: 'closed', exempt: ['c', 'd'] })
   t.strictSame(names(closed.limits), ['a'])
   t.strictSame(refusing(closed), [])
   const open = decide([], { limits: [], source: 'open' }, [])
-  t.equal(join(decided([[a, 1]]), open).source, 'memory')
+  t.equal(join(decided([[a, 1]]), open).source, 'open')
+  t.equal(join(open, decided([[a, 1]])).source, 'open')
+  t.equal(join(open, decided([[a, 2]])).source, 'memory', 'a refusal is what it is')
+  t.equal(join(decide([], { limits: [], source: 'local' }, []), open).source, 'local')
+})
+
+t.test('a decision is certain if a store has made it while nothing failed', async t => {
+  for (const source of ['none', 'memory', 'redis'] as const) t.ok(isCertain({ ...UNDECIDED, source }), source)
+  for (const source of ['open', 'local', 'closed'] as const)
+    t.notOk(isCertain({ ...UNDECIDED, source }), source)
+})
+
+t.test('an answer that nobody could give is a refusal that knows when to ask again', async t => {
+  const answer = { limits: [], source: 'closed', retryAfter: 250 } as const
+  t.match(decide([], answer, ['d']), { outcome: 'refused', source: 'closed', retryAfter: 250, exempt: ['d'] })
+  t.equal(join(decided([[a, 1]]), decide([], answer, [])).retryAfter, 250)
 })
 
 t.test('the decision before any decision cannot be changed', async t => {

@@ -11,6 +11,7 @@ t.test(
       'FST_QUOTA_POLICY',
       'FST_QUOTA_ROUTE',
       'FST_QUOTA_SETTLED',
+      'FST_QUOTA_STORE',
       'FST_QUOTA_SUBJECT'
     ])
     for (const [code, QuotaError] of Object.entries(errors)) {

@@ -44,7 +44,16 @@ t.test('the package is an ES module with one entry, its types, and its package.j
 })
 
 t.test('the package exports these values and types, and no other', async t => {
-  const values = ['NEVER', 'UNKNOWN', 'allOf', 'exposedHeaders', 'firstOf', 'memoryStore', 'quota']
+  const values = [
+    'NEVER',
+    'UNKNOWN',
+    'allOf',
+    'exposedHeaders',
+    'firstOf',
+    'memoryStore',
+    'quota',
+    'redisStore'
+  ]
   t.strictSame(Object.keys(quotaModule).toSorted(), [...values, 'default', 'module.exports'].toSorted())
   t.strictSame(Object.keys(quotaModule.default).toSorted(), [...values, 'default', 'fastifyQuota'].toSorted())
   t.strictSame([quotaModule.NEVER, quotaModule.UNKNOWN], [NEVER, UNKNOWN])
@@ -65,17 +74,20 @@ const TYPES = [
   'Cost',
   'Decision',
   'Duration',
+  'FailureMode',
   'Figures',
   'FirstOf',
   'Hook',
   'Identify',
   'Identity',
+  'Lease',
   'MemoryStore',
   'MemoryStoreOptions',
   'Params',
   'Partition',
   'PartitionRule',
   'Parts',
+  'Place',
   'PolicyOptions',
   'PolicyReference',
   'PolicyReport',
@@ -83,6 +95,9 @@ const TYPES = [
   'QuotaOptions',
   'QuotaPolicy',
   'Receipt',
+  'RedisClient',
+  'RedisStore',
+  'RedisStoreOptions',
   'RequestQuota',
   'Reservation',
   'RouteQuota',
@@ -95,6 +110,7 @@ const TYPES = [
   'State',
   'Step',
   'Store',
+  'StoreChange',
   'Subject',
   'Terms',
   'XRateLimit'

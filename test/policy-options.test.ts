@@ -10,7 +10,7 @@ const base = { quota: 10, window: '1m' }
 
 const OPTIONS =
   'expected quota, window, algorithm, precision, largeLog, align, burst, maxDelay, holdFor, maxHold, unit, cost, ' +
-  'refund, partition, hook, default, exempt, mode, advertise, onStoreFailure, status'
+  'refund, partition, hook, default, exempt, mode, advertise, onStoreFailure, batch, status'
 
 t.test('options are what was written, by name', async t => {
   const written = { ...base, refund: () => true, maxDelay: '1s', banned: undefined }
@@ -125,14 +125,6 @@ t.test('the words of other limiters and near misses get the right suggestion', a
       new RangeError(`unknown option "${key}" with the value 7; ${OPTIONS}`)
     )
   }
-})
-
-t.test('what is agreed but not built is refused, never ignored', async t => {
-  t.throws(
-    () => read({ ...base, batch: { max: 10 } }),
-    new RangeError('batch is not supported yet, got {"max":10}')
-  )
-  t.throws(() => read({ ...base, batch: false }), new RangeError('batch is not supported yet, got false'))
 })
 
 t.test('a cost is an integer of 0 or more, or a function', async t => {

@@ -38,14 +38,15 @@ const BYTES =
   'hook must be "onRequest" or "preParsing" for content-bytes without a cost, which counts bodies as they arrive'
 const OPTIONS =
   'expected quota, window, algorithm, precision, largeLog, align, burst, maxDelay, holdFor, maxHold, unit, cost, ' +
-  'refund, partition, hook, default, exempt, mode, advertise, onStoreFailure, status'
+  'refund, partition, hook, default, exempt, mode, advertise, onStoreFailure, batch, status'
 
 t.test('a policy has the agreed defaults', async t => {
-  const { algorithm, rule, written, withQuota, ...policy } = compile(base)
+  const { algorithm, rule, written, withQuota, shareOf, ...policy } = compile(base)
   t.equal(algorithm.name, 'sliding-window')
   t.equal(rule.label, 'ip')
   t.strictSame({ ...(written as object) }, base)
   t.equal(withQuota(11).quota, 11)
+  t.equal(shareOf(3).quota, 3)
   t.strictSame(
     { ...policy, toJSON: undefined },
     {
@@ -64,6 +65,9 @@ t.test('a policy has the agreed defaults', async t => {
       refund: undefined,
       holdFor: 30_000,
       maxHold: Infinity,
+      exact: false,
+      largeLog: false,
+      batch: 0,
       hook: 'preParsing',
       default: true,
       exempt: undefined,
@@ -80,7 +84,7 @@ t.test('every option arrives in the policy', async t => {
   const exempt = (): boolean => false
   const cost = (): number => 2
   const refund = (): boolean => true
-  const { algorithm, rule, written, withQuota, ...policy } = compile({
+  const { algorithm, rule, written, withQuota, shareOf, ...policy } = compile({
     quota: 60,
     window: 60,
     algorithm: 'token-bucket',
@@ -101,6 +105,7 @@ t.test('every option arrives in the policy', async t => {
   t.equal(rule.label, 'firstOf(user, ip)')
   t.equal((written as PolicyOptions).burst, 120)
   t.equal(withQuota(61).capacity, 120)
+  t.strictSame([shareOf(7).quota, shareOf(7).capacity], [8, 17])
   t.strictSame(
     { ...policy, toJSON: undefined },
     {
@@ -119,6 +124,9 @@ t.test('every option arrives in the policy', async t => {
       refund,
       holdFor: 30_000,
       maxHold: Infinity,
+      exact: false,
+      largeLog: false,
+      batch: 0,
       hook: 'preHandler',
       default: false,
       exempt,
@@ -574,6 +582,50 @@ const nearly = (): fc.Arbitrary<Record<string, unknown>> => {
     { requiredKeys: ['quota', 'window', 'algorithm'] }
   )
 }
+
+t.test('one of several instances has its part of the quota and of the capacity, at least 1', async t => {
+  const shares = (options: object, instances: number): readonly number[] => {
+    const { quota, capacity, field } = compile({ ...base, ...options }).shareOf(instances)
+    t.equal(field, compile({ ...base, ...options }).field, 'and the same counter')
+    return [quota, capacity]
+  }
+  t.strictSame(shares({ quota: 10 }, 1), [10, 10])
+  t.strictSame(shares({ quota: 10 }, 3), [3, 3])
+  t.strictSame(shares({ quota: 2 }, 3), [1, 1])
+  t.strictSame(shares({ quota: 0 }, 3), [0, 0], 'of nothing, nothing')
+  t.strictSame(shares({ quota: 60, algorithm: 'token-bucket', burst: 10 }, 4), [15, 2])
+  t.strictSame(shares({ quota: 60, algorithm: 'token-bucket', burst: 3 }, 4), [15, 1])
+  const plan = compile({ ...base, quota: () => 100 }).withQuota(100)
+  t.equal(plan.shareOf(4).quota, 25)
+  t.equal(plan.shareOf(4).withQuota(8).quota, 8, 'whose quota is asked anew')
+})
+
+t.test('a policy can be spent in batches, if nothing about it stands against that', async t => {
+  t.equal(compile({ ...base, batch: { max: 100 } }).batch, 100)
+  const table: readonly (readonly [options: object, message: string])[] = [
+    [{ batch: 100 }, 'batch must be an object, got 100'],
+    [{ batch: {} }, 'batch.max must be an integer from 2 to 1000000, got undefined'],
+    [{ batch: { max: 1 } }, 'batch.max must be an integer from 2 to 1000000, got 1'],
+    [{ batch: { size: 9 } }, 'batch: unknown option "size" with the value 9; did you mean "max"?'],
+    [{ batch: { max: 9 }, quota: () => 5 }, 'batch and a plan exclude each other, got {"max":9}'],
+    [{ batch: { max: 9 }, refund: () => true }, 'batch and refund exclude each other, got {"max":9}'],
+    [
+      { batch: { max: 9 }, precision: 'exact' },
+      `batch and precision 'exact' exclude each other, got {"max":9}`
+    ],
+    [
+      { batch: { max: 9 }, algorithm: 'leaky-bucket', maxDelay: 1 },
+      'batch and maxDelay exclude each other, got {"max":9}'
+    ],
+    [
+      { batch: { max: 9 }, algorithm: 'concurrency', window: undefined },
+      'batch and concurrency exclude each other, got {"max":9}'
+    ]
+  ]
+  for (const [options, message] of table) {
+    t.equal(refusal({ ...base, ...options }), `policy "daily": ${message}`)
+  }
+})
 
 t.test('any options are a policy of integers, or refused in a sentence', async t => {
   const compiled = new Map(ALGORITHMS.map(name => [name, 0]))

@@ -88,7 +88,7 @@ t.test('what is written wrongly is refused with the option, the value and what w
     readonly password = 'secret'
   }
   const known = 'expected policies, identify, store, fields, legacy, ipv6Prefix, problem, onRefused, clock'
-  const store = 'store must be memoryStore(…) or another Store, got'
+  const store = 'store must be memoryStore(…), redisStore(…) or another Store, got'
   const legacy = "legacy must be false or { style: 'x-ratelimit', reset: 'delta' | 'epoch' }, got"
   const table: readonly (readonly [options: object, message: string])[] = [
     [{ policies: undefined }, "policies is required, such as { default: '100/1m' }"],
@@ -114,11 +114,11 @@ t.test('what is written wrongly is refused with the option, the value and what w
     ],
     [
       { redis: new Redis() },
-      'unknown option "redis" with the value an instance of Redis; did you mean "store"?'
+      'unknown option "redis" with the value an instance of Redis; did you mean "store", such as redisStore(client, { onFailure, secret })?'
     ],
     [
       { redis: { host: 'redis', password: 'secret' } },
-      'unknown option "redis" with the value an object with "host", "password"; did you mean "store"?'
+      'unknown option "redis" with the value an object with "host", "password"; did you mean "store", such as redisStore(client, { onFailure, secret })?'
     ],
     [
       { enableDraftSpec: true },

@@ -39,17 +39,27 @@ t.test('every algorithm has its terms', async t => {
     maxDelay: 0,
     holdFor: 30_000,
     maxHold: Infinity,
-    largestQuota: 999_999_999_999_999
+    exact: false,
+    largeLog: false
   }
   const table: readonly (readonly [name: AlgorithmName, options: object, own: object, algorithm?: string])[] =
     [
       ['sliding-window', {}, {}],
       ['sliding-window', { precision: 20 }, { precision: 20 }],
-      ['sliding-window', { precision: 'exact' }, { precision: 60_000, largestQuota: 1000 }],
-      ['sliding-window', { precision: 'exact', largeLog: true }, { precision: 60_000 }],
-      ['sliding-window', { precision: 'exact', largeLog: false }, { precision: 60_000, largestQuota: 1000 }],
-      ['sliding-window-log', {}, { precision: 60_000, largestQuota: 1000 }, 'sliding-window'],
-      ['sliding-window-log', { precision: 'exact', largeLog: true }, { precision: 60_000 }, 'sliding-window'],
+      ['sliding-window', { precision: 'exact' }, { precision: 60_000, exact: true }],
+      [
+        'sliding-window',
+        { precision: 'exact', largeLog: true },
+        { precision: 60_000, exact: true, largeLog: true }
+      ],
+      ['sliding-window', { precision: 'exact', largeLog: false }, { precision: 60_000, exact: true }],
+      ['sliding-window-log', {}, { precision: 60_000, exact: true }, 'sliding-window'],
+      [
+        'sliding-window-log',
+        { precision: 'exact', largeLog: true },
+        { precision: 60_000, exact: true, largeLog: true },
+        'sliding-window'
+      ],
       ['sliding-window-counter', { precision: 1 }, { precision: 1 }],
       ['fixed-window', { align: true }, { align: true }],
       ['token-bucket', { burst: 5 }, { burst: 5 }],

@@ -44,14 +44,15 @@ function bucket(name: string): Algorithm {
       const remaining = Math.max(0, Math.floor(free / period))
       const fits = units * period <= capacity && quota > 0
       const parts = allowed || !fits ? (remaining > 0 ? free : period - free) : over
+      const delays = queue === 1 && allowed && units > 0
       return {
         allowed,
         state: debt === 0 ? EMPTY : [debt, at],
         remaining,
-        effectiveWindow: quota > 0 ? until(parts, params, now) : 0,
-        retryAfter: allowed ? 0 : fits ? until(over, params, now) : NEVER,
-        delay: queue === 1 && allowed && units > 0 ? until(level + (units - 1) * period, params, now) : 0,
-        ttl: until(debt, params, now)
+        effectiveWindow: quota > 0 ? untilDrained(parts, params, now) : 0,
+        retryAfter: allowed ? 0 : fits ? untilDrained(over, params, now) : NEVER,
+        delay: delays ? untilDrained(level + (units - 1) * period, params, now) : 0,
+        ttl: untilDrained(debt, params, now)
       }
     },
 
@@ -74,7 +75,9 @@ function bucket(name: string): Algorithm {
 
     capacity([, period = 1, capacity = 0]) {
       return Math.floor(capacity / period)
-    }
+    },
+
+    lua: twin()
   }
 }
 
@@ -95,7 +98,68 @@ function drained([debt = 0, last = 0]: State, quota: number, at: number): number
  * Milliseconds until `parts` have drained, to the first tick at which they have. Without a quota nothing ever does; what was
  * spent is then kept as long as a quota of 1 would keep it.
  */
-function until(parts: number, [quota = 0, , , tick = 1]: Params, now: number): number {
+function untilDrained(parts: number, [quota = 0, , , tick = 1]: Params, now: number): number {
   if (parts === 0) return 0
   return (Math.floor(now / tick) + Math.ceil(parts / (quota || 1))) * tick - now
+}
+
+/** The functions above in Lua. */
+function twin(): string {
+  return `
+  local NEVER = ${NEVER}
+
+  local function drained(state, quota, at)
+    local debt, last = state[1] or 0, state[2] or 0
+    return math.max(0, debt - math.max(0, at - last) * quota)
+  end
+
+  local function untilDrained(parts, params, now)
+    local quota, tick = params[1], params[4]
+    if parts == 0 then return 0 end
+    return (math.floor(now / tick) + math.ceil(parts / (quota == 0 and 1 or quota))) * tick - now
+  end
+
+  return {
+    step = function(state, params, now, units)
+      local quota, period, capacity, tick, queue = params[1], params[2], params[3], params[4], params[5]
+      local at = math.floor(now / tick)
+      local level = drained(state, quota, at)
+      local over = level + units * period - capacity
+      local allowed = quota > 0 and (units == 0 or over <= 0)
+      local debt = allowed and level + units * period or level
+      local free = capacity - debt
+      local remaining = math.max(0, math.floor(free / period))
+      local fits = units * period <= capacity and quota > 0
+      local parts = (allowed or not fits) and (remaining > 0 and free or period - free) or over
+      local delays = queue == 1 and allowed and units > 0
+      return {
+        allowed = allowed,
+        state = debt == 0 and {} or { debt, at },
+        remaining = remaining,
+        effectiveWindow = quota > 0 and untilDrained(parts, params, now) or 0,
+        retryAfter = allowed and 0 or fits and untilDrained(over, params, now) or NEVER,
+        delay = delays and untilDrained(level + (units - 1) * period, params, now) or 0,
+        ttl = untilDrained(debt, params, now)
+      }
+    end,
+
+    settle = function(state, params, now, charge, actual)
+      local quota, period, capacity, tick, queue = params[1], params[2], params[3], params[4], params[5]
+      local at = math.floor(now / tick)
+      local level = drained(state, quota, at)
+      local more = math.min(math.max(0, actual - charge.units) * period, math.max(0, 2 * capacity - level))
+      local drainedSince = (at - math.floor(charge.at / tick)) * quota
+      local mostBack = queue == 1 and 0 or math.max(0, charge.units * period - drainedSince)
+      local less = math.min(math.max(0, charge.units - actual) * period, mostBack)
+      local debt = math.max(0, level + more - less)
+      return debt == 0 and {} or { debt, at }
+    end,
+
+    room = function(state, params, now)
+      local quota, period, capacity, tick = params[1], params[2], params[3], params[4]
+      local level = drained(state, quota, math.floor(now / tick))
+      return math.max(0, math.floor((2 * capacity - level) / period))
+    end
+  }
+`
 }

@@ -54,10 +54,13 @@ export const concurrency: Algorithm = {
   renew(state, params, now, charge) {
     const [, holdFor = 0] = params
     const leases = living(state, params, now)
+    const held = total(leases)
     const rest = released(leases, charge.at, charge.units)
-    const found = total(leases) - total(rest)
+    const found = held - total(rest)
     return { state: leased(rest, found, now + holdFor), charge: { at: now + holdFor, units: found } }
-  }
+  },
+
+  lua: twin()
 }
 
 /** The leases that have not ended. An expiry later than a new lease's is a clock that went back: it becomes that. */
@@ -96,4 +99,107 @@ function total(leases: State): number {
   let units = 0
   for (let i = 0; i < leases.length; i += 2) units += leases[i]!
   return units
+}
+
+/** The functions above in Lua; there, a list that `living` has made is changed in place. */
+function twin(): string {
+  return `
+  local NEVER, UNKNOWN = ${NEVER}, ${UNKNOWN}
+  local total
+
+  local function living(state, params, now)
+    local holdFor = params[2]
+    local leases, length = {}, 0
+    for i = 1, #state, 2 do
+      if state[i + 1] > now then
+        local expiry = math.min(state[i + 1], now + holdFor)
+        if leases[length] == expiry then
+          leases[length - 1] = leases[length - 1] + state[i]
+        else
+          leases[length + 1], leases[length + 2] = state[i], expiry
+          length = length + 2
+        end
+      end
+    end
+    return leases
+  end
+
+  local function leased(leases, units, expiry)
+    if units == 0 then return leases end
+    local last = #leases - 1
+    if leases[last + 1] == expiry then
+      leases[last] = leases[last] + units
+    else
+      leases[last + 2], leases[last + 3] = units, expiry
+    end
+    return leases
+  end
+
+  local function released(leases, expiry, units)
+    local i = #leases - 1
+    while i >= 1 and leases[i + 1] > expiry do i = i - 2 end
+    if i < 1 then return leases end
+    if leases[i] > units then
+      leases[i] = leases[i] - units
+    else
+      for j = i, #leases do leases[j] = leases[j + 2] end
+    end
+    return leases
+  end
+
+  local function room(leases, quota)
+    return math.max(0, 2 * quota - total(leases))
+  end
+
+  function total(leases)
+    local units = 0
+    for i = 1, #leases, 2 do units = units + leases[i] end
+    return units
+  end
+
+  return {
+    step = function(state, params, now, units)
+      local quota, holdFor = params[1], params[2]
+      local leases = living(state, params, now)
+      local held = total(leases)
+      local allowed = quota > 0 and (units == 0 or held + units <= quota)
+      local next = allowed and leased(leases, units, now + holdFor) or leases
+      return {
+        allowed = allowed,
+        state = next,
+        remaining = math.max(0, quota - (allowed and held + units or held)),
+        effectiveWindow = 0,
+        retryAfter = allowed and 0 or (units <= quota and quota > 0) and UNKNOWN or NEVER,
+        delay = 0,
+        ttl = #next == 0 and 0 or next[#next] - now
+      }
+    end,
+
+    settle = function(state, params, now, charge, actual)
+      local quota, holdFor = params[1], params[2]
+      local leases = living(state, params, now)
+      if actual <= charge.units then return released(leases, charge.at, charge.units - actual) end
+      return leased(leases, math.min(actual - charge.units, room(leases, quota)), now + holdFor)
+    end,
+
+    room = function(state, params, now)
+      local quota = params[1]
+      return room(living(state, params, now), quota)
+    end,
+
+    receiptAt = function(params, now)
+      local holdFor = params[2]
+      return now + holdFor
+    end,
+
+    renew = function(state, params, now, charge)
+      local holdFor = params[2]
+      local leases = living(state, params, now)
+      local held = total(leases)
+      local rest = released(leases, charge.at, charge.units)
+      local found = held - total(rest)
+      return { state = leased(rest, found, now + holdFor), charge = { at = now + holdFor, units = found } }
+    end
+  }
+`
 }

@@ -47,7 +47,9 @@ export const fixedWindow: Algorithm = {
 
   capacity([quota = 0]) {
     return quota
-  }
+  },
+
+  lua: twin()
 }
 
 const opened = (window: number, align: number, now: number): number =>
@@ -62,4 +64,63 @@ function living(state: State, window: number, now: number): State {
 
 function contains([, start]: State, window: number, at: number): boolean {
   return start !== undefined && start <= at && at < start + window
+}
+
+/** The functions above in Lua. */
+function twin(): string {
+  return `
+  local NEVER = ${NEVER}
+
+  local function opened(window, align, now)
+    return align == 1 and math.floor(now / window) * window or now
+  end
+
+  local function living(state, window, now)
+    local count, start = state[1], state[2]
+    if count == nil or start == nil then return {} end
+    return start + window <= now and {} or { count, math.min(start, now) }
+  end
+
+  local function contains(state, window, at)
+    local start = state[2]
+    return start ~= nil and start <= at and at < start + window
+  end
+
+  return {
+    step = function(state, params, now, units)
+      local quota, window, align = params[1], params[2], params[3]
+      local open = living(state, window, now)
+      local count, start = open[1] or 0, open[2] or opened(window, align, now)
+      local allowed = quota > 0 and (units == 0 or count + units <= quota)
+      local spent = allowed and count + units or count
+      local left = start + window - now
+      local fits = units <= quota and quota > 0
+      return {
+        allowed = allowed,
+        state = spent == 0 and {} or { spent, start },
+        remaining = math.max(0, quota - spent),
+        effectiveWindow = quota == 0 and 0 or left,
+        retryAfter = allowed and 0 or fits and left or NEVER,
+        delay = 0,
+        ttl = spent == 0 and 0 or left
+      }
+    end,
+
+    settle = function(state, params, now, charge, actual)
+      local quota, window, align = params[1], params[2], params[3]
+      local open = living(state, window, now)
+      local count, start = open[1] or 0, open[2] or opened(window, align, now)
+      local more = math.min(math.max(0, actual - charge.units), math.max(0, 2 * quota - count))
+      local less = contains(state, window, charge.at) and math.max(0, charge.units - actual) or 0
+      local spent = math.max(0, count + more - less)
+      return spent == 0 and {} or { spent, start }
+    end,
+
+    room = function(state, params, now)
+      local quota, window = params[1], params[2]
+      local count = living(state, window, now)[1] or 0
+      return math.max(0, 2 * quota - count)
+    end
+  }
+`
 }

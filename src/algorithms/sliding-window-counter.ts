@@ -62,7 +62,9 @@ export const slidingWindowCounter: Algorithm = {
 
   capacity([quota = 0]) {
     return quota
-  }
+  },
+
+  lua: twin()
 }
 
 /** Counts of the sub-windows that the window still covers, by age: the current one, the one before it, … */
@@ -165,4 +167,149 @@ function ttl(counts: Counts, params: Params, now: number): number {
   if (newest < 0) return 0
   const { index } = place(params, now)
   return Math.ceil(((index - newest + precision + 1) * parts) / precision) * tick - now
+}
+
+/** The functions above in Lua; there, a list that `living` has made is changed in place. */
+function twin(): string {
+  return `
+  local NEVER = ${NEVER}
+  local estimate, sum, fitsFrom
+
+  local function place(params, time)
+    local parts, precision, tick = params[2], params[3], params[4]
+    local position = math.floor(time / tick) * precision
+    local index = math.floor(position / parts)
+    return index, position - index * parts
+  end
+
+  local function living(state, params, index)
+    local newest, precision = state[1] or 0, params[3]
+    local passed = index - newest
+    local counts = {}
+    if passed > precision or #state < 2 then return counts end
+    for age = 0, passed - 1 do counts[age + 1] = 0 end
+    for i = 2, #state do
+      local age = math.max(0, passed + i - 2)
+      if age <= precision then counts[age + 1] = (counts[age + 1] or 0) + state[i] end
+    end
+    return counts
+  end
+
+  local function room(counts, params, offset)
+    local quota, parts = params[1], params[2]
+    return math.max(0, 2 * quota - math.floor(estimate(counts, params, offset) / parts))
+  end
+
+  local function stored(counts, index)
+    local newest, oldest = 1, #counts
+    while counts[newest] == 0 do newest = newest + 1 end
+    if newest > oldest then return {} end
+    while counts[oldest] == 0 do oldest = oldest - 1 end
+    local state = { index - newest + 1 }
+    for i = newest, oldest do state[i - newest + 2] = counts[i] end
+    return state
+  end
+
+  local function charged(counts, units)
+    counts[1] = (counts[1] or 0) + units
+    return counts
+  end
+
+  local function takenBack(counts, age, units)
+    local count = counts[age + 1]
+    if count ~= nil then counts[age + 1] = math.max(0, count - units) end
+    return counts
+  end
+
+  function estimate(counts, params, offset)
+    local parts, precision = params[2], params[3]
+    return sum(counts, precision) * parts + (counts[precision + 1] or 0) * (parts - offset)
+  end
+
+  function sum(counts, first)
+    local total = 0
+    for i = 1, math.min(first, #counts) do total = total + counts[i] end
+    return total
+  end
+
+  local function untilFits(counts, params, now, units)
+    local quota, parts, precision, tick = params[1], params[2], params[3], params[4]
+    local oldest = precision
+    local start = place(params, now) * parts
+    local slack = quota - units + 1 - sum(counts, precision)
+    local function earliest()
+      local offset = fitsFrom(counts[oldest + 1] or 0, slack, parts)
+      return math.max(math.floor(now / tick), math.ceil((start + offset) / precision))
+    end
+    local at = earliest()
+    while at * precision >= start + parts do
+      oldest = oldest - 1
+      start = start + parts
+      slack = slack + (counts[oldest + 1] or 0)
+      at = earliest()
+    end
+    return at * tick - now
+  end
+
+  function fitsFrom(count, slack, parts)
+    if slack <= 0 then return parts end
+    return count == 0 and 0 or math.max(0, parts - math.ceil((slack * parts) / count) + 1)
+  end
+
+  local function effectiveWindow(counts, params, now, remaining, spent)
+    local quota, parts, tick = params[1], params[2], params[4]
+    if quota == 0 then return 0 end
+    if remaining == 0 then return untilFits(counts, params, now, 1) end
+    return math.ceil((quota * parts - spent) / quota) * tick
+  end
+
+  local function ttl(counts, params, now)
+    local parts, precision, tick = params[2], params[3], params[4]
+    local newest = 1
+    while counts[newest] == 0 do newest = newest + 1 end
+    if newest > #counts then return 0 end
+    local index = place(params, now)
+    return math.ceil(((index - newest + 1 + precision + 1) * parts) / precision) * tick - now
+  end
+
+  return {
+    step = function(state, params, now, units)
+      local quota, parts = params[1], params[2]
+      local index, offset = place(params, now)
+      local counts = living(state, params, index)
+      local before = estimate(counts, params, offset)
+      local allowed = quota > 0 and (units == 0 or math.floor(before / parts) + units <= quota)
+      local next = allowed and charged(counts, units) or counts
+      local after = allowed and before + units * parts or before
+      local remaining = math.max(0, quota - math.floor(after / parts))
+      local fits = units <= quota and quota > 0
+      local wait = (allowed or not fits) and 0 or untilFits(counts, params, now, units)
+      return {
+        allowed = allowed,
+        state = stored(next, index),
+        remaining = remaining,
+        effectiveWindow = wait > 0 and wait or effectiveWindow(next, params, now, remaining, after),
+        retryAfter = (allowed or fits) and wait or NEVER,
+        delay = 0,
+        ttl = ttl(next, params, now)
+      }
+    end,
+
+    settle = function(state, params, now, charge, actual)
+      local index, offset = place(params, now)
+      local counts = living(state, params, index)
+      if actual <= charge.units then
+        local age = index - place(params, charge.at)
+        return stored(takenBack(counts, age, charge.units - actual), index)
+      end
+      local units = math.min(actual - charge.units, room(counts, params, offset))
+      return stored(charged(counts, units), index)
+    end,
+
+    room = function(state, params, now)
+      local index, offset = place(params, now)
+      return room(living(state, params, index), params, offset)
+    end
+  }
+`
 }

@@ -31,7 +31,7 @@ export const slidingWindow: Algorithm = {
     const spent = allowed ? used + units : used
     const remaining = Math.max(0, quota - spent)
     const fits = units <= quota && quota > 0
-    const wait = allowed || !fits ? 0 : untilLeft(entries, window, now, used + units - quota)
+    const wait = allowed || !fits ? 0 : untilLeft(entries, window, now, used - quota + units)
     return {
       allowed,
       state: next,
@@ -56,7 +56,9 @@ export const slidingWindow: Algorithm = {
 
   capacity([quota = 0]) {
     return quota
-  }
+  },
+
+  lua: twin()
 }
 
 const wholeSeconds = (window: number): number => Math.ceil(window / 1000)
@@ -136,4 +138,131 @@ function total(entries: State): number {
   let count = 0
   for (let i = 0; i < entries.length; i += 3) count += entries[i]!
   return count
+}
+
+/** The functions above in Lua; there, a list that `living` has made is changed in place. */
+function twin(): string {
+  return `
+  local NEVER = ${NEVER}
+  local joinsLast, total
+
+  local function wholeSeconds(window)
+    return math.ceil(window / 1000)
+  end
+
+  local function living(state, window, precision, now)
+    local entries, length = {}, 0
+    for i = 1, #state, 3 do
+      local first = math.min(state[i + 1], now)
+      local latest = math.min(state[i + 2], now)
+      if latest + window > now then
+        if joinsLast(entries, window, precision, first) then
+          entries[length - 2] = entries[length - 2] + state[i]
+          entries[length] = latest
+        else
+          entries[length + 1], entries[length + 2], entries[length + 3] = state[i], first, latest
+          length = length + 3
+        end
+      end
+    end
+    return entries
+  end
+
+  function joinsLast(entries, window, precision, time)
+    return #entries > 0 and (time - entries[#entries - 1]) * precision < window
+  end
+
+  local function charged(entries, window, precision, now, units)
+    if units == 0 then return entries end
+    local last = #entries - 2
+    if joinsLast(entries, window, precision, now) then
+      entries[last] = entries[last] + units
+      entries[last + 2] = now
+    else
+      entries[last + 3], entries[last + 4], entries[last + 5] = units, now, now
+    end
+    return entries
+  end
+
+  local function takenBack(entries, at, units)
+    for i = 1, #entries, 3 do
+      if entries[i + 1] <= at and at <= entries[i + 2] then
+        if entries[i] > units then
+          entries[i] = entries[i] - units
+        else
+          for j = i, #entries do entries[j] = entries[j + 3] end
+        end
+        return entries
+      end
+    end
+    return entries
+  end
+
+  local function untilLeft(entries, window, now, units)
+    local left = units
+    local i = 1
+    while left > entries[i] do
+      left = left - entries[i]
+      i = i + 3
+    end
+    return entries[i + 2] + window - now
+  end
+
+  local function effectiveWindow(entries, quota, window, now, remaining, spent)
+    if quota == 0 then return 0 end
+    if remaining == 0 then return untilLeft(entries, window, now, spent + 1 - quota) end
+    local oldestLeaves = #entries == 0 and 0 or entries[3] + window - now
+    return math.max(oldestLeaves, math.ceil((remaining * wholeSeconds(window)) / quota) * 1000)
+  end
+
+  local function room(entries, quota)
+    return math.max(0, 2 * quota - total(entries))
+  end
+
+  local function latestOf(entries)
+    return entries[#entries]
+  end
+
+  function total(entries)
+    local count = 0
+    for i = 1, #entries, 3 do count = count + entries[i] end
+    return count
+  end
+
+  return {
+    step = function(state, params, now, units)
+      local quota, window, precision = params[1], params[2], params[3]
+      local entries = living(state, window, precision, now)
+      local used = total(entries)
+      local allowed = quota > 0 and (units == 0 or used + units <= quota)
+      local next = allowed and charged(entries, window, precision, now, units) or entries
+      local spent = allowed and used + units or used
+      local remaining = math.max(0, quota - spent)
+      local fits = units <= quota and quota > 0
+      local wait = (allowed or not fits) and 0 or untilLeft(entries, window, now, used - quota + units)
+      return {
+        allowed = allowed,
+        state = next,
+        remaining = remaining,
+        effectiveWindow = wait > 0 and wait or effectiveWindow(next, quota, window, now, remaining, spent),
+        retryAfter = (allowed or fits) and wait or NEVER,
+        delay = 0,
+        ttl = #next == 0 and 0 or latestOf(next) + window - now
+      }
+    end,
+
+    settle = function(state, params, now, charge, actual)
+      local quota, window, precision = params[1], params[2], params[3]
+      local entries = living(state, window, precision, now)
+      if actual <= charge.units then return takenBack(entries, charge.at, charge.units - actual) end
+      local units = math.min(actual - charge.units, room(entries, quota))
+      return charged(entries, window, precision, now, units)
+    end,
+
+    room = function(state, params, now)
+      local quota, window, precision = params[1], params[2], params[3]
+      return room(living(state, window, precision, now), quota)
+    end
+  }
+`
 }

@@ -3,7 +3,7 @@ import type { Receipt, State, Step } from '../algorithm.js'
 import type { QuotaPolicy } from '../policy.js'
 import { FST_QUOTA_OPTION } from '../errors.js'
 import { asInteger, asObject, knownKeys, refuser, show } from '../options.js'
-import type { Answer, Charge, ServiceLimit, Settlement, Store } from '../store.js'
+import type { Answer, Charge, Lease, Place, ServiceLimit, Settlement, Store } from '../store.js'
 import { warnFull } from '../warnings.js'
 
 export interface MemoryStoreOptions {
@@ -80,6 +80,12 @@ export class MemoryStore implements Store {
     this.#clock = clock
   }
 
+  expect({ batch }: QuotaPolicy): string | undefined {
+    return batch === 0
+      ? undefined
+      : `batch is for redisStore: this process asks nobody, got { max: ${batch} }`
+  }
+
   consume(charges: readonly Charge[]): Answer {
     const now = this.#clock()
     const partitions = this.#open(charges)
@@ -115,7 +121,7 @@ export class MemoryStore implements Store {
     return { limits, source: 'memory' }
   }
 
-  renew(leases: readonly Omit<Settlement, 'actual'>[]): readonly (readonly Receipt[])[] {
+  renew(leases: readonly Lease[]): readonly (readonly Receipt[])[] {
     const now = this.#clock()
     const partitions = this.#open(leases)
     const touched = new Map<Partition, Set<QuotaPolicy>>()
@@ -135,7 +141,7 @@ export class MemoryStore implements Store {
     return receipts
   }
 
-  peek(charges: readonly Omit<Charge, 'units'>[]): Answer {
+  peek(charges: readonly Place[]): Answer {
     const now = this.#clock()
     const limits = charges.map(({ partition, policy }) => {
       const known = this.#partitions.get(partition)
@@ -145,7 +151,7 @@ export class MemoryStore implements Store {
     return { limits, source: 'memory' }
   }
 
-  reset(charges: readonly Omit<Charge, 'units'>[]): void {
+  reset(charges: readonly Place[]): void {
     for (const { partition, policy } of charges) {
       const known = this.#partitions.get(partition)
       if (known !== undefined) this.#keep(known, policy, EMPTY)

@@ -345,3 +345,11 @@ t.test('terms that doubles cannot count are refused', async t => {
   t.match(step(EMPTY, chosen, T0, huge - 1), { allowed: true, remaining: 1, effectiveWindow: 9000 })
   t.match(step(EMPTY, chosen, T0, 1), { allowed: true, remaining: huge - 1, effectiveWindow: 9000 })
 })
+
+t.test('the wait is known with the largest quota in full debt', async t => {
+  const quota = 2 ** 52 - 1
+  const chosen = params(written({ quota, window: 1000 }))
+  const { state } = step(EMPTY, chosen, T0, 1)
+  const indebted = settle(state, chosen, T0, { at: T0, units: 1 }, 2 ** 53 - 1)
+  t.match(step(indebted, chosen, T0, quota), { allowed: false, retryAfter: 1000, effectiveWindow: 1000 })
+})

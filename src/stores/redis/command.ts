@@ -1,0 +1,170 @@
+import { isRelease } from '../failure-modes.js'
+import type { Receipt } from '../../algorithm.js'
+import type { QuotaPolicy } from '../../policy.js'
+import type { Charge, Lease, Place, ServiceLimit, Settlement } from '../../store.js'
+
+export type Operation = 'charge' | 'try' | 'settle' | 'renew' | 'reset' | 'probe'
+
+/** One call of the script. */
+export interface Command {
+  readonly operation: Operation
+  readonly keys: readonly string[]
+  /** If a partition has more fields than this, those past their end are dropped; 0: that is not looked at. */
+  readonly fields: number
+  readonly items: readonly string[]
+  /** Whether it is worth doing when nobody waits for it any more. */
+  readonly patient: boolean
+}
+
+/** A charge that may buy more units than it needs. */
+export interface Purchase extends Charge {
+  /** Units to be charged on top, if the charge is admitted; not more than an equal share of what is left then. */
+  readonly ahead?: number
+  /** How many such shares there are. */
+  readonly shares?: number
+}
+
+/** What the script answered. */
+export interface Reply {
+  /** The time there, in milliseconds. */
+  readonly now: number
+  /** Whether the call came after its fence, and did nothing. */
+  readonly fenced: boolean
+  readonly numbers: readonly number[]
+}
+
+export function decode(text: string): Reply {
+  const [now = 0, fenced = 0, ...numbers] = text.split(' ').map(Number)
+  return { now, fenced: fenced === 1, numbers }
+}
+
+/** The keys of a call, and what it says about each place: the place of its key, and its policy. */
+class Items {
+  readonly keys: string[] = []
+  readonly words: string[] = []
+  readonly #keyOf: (partition: string) => string
+
+  constructor(keyOf: (partition: string) => string) {
+    this.#keyOf = keyOf
+  }
+
+  partition(partition: string): void {
+    const key = this.#keyOf(partition)
+    let index = this.keys.indexOf(key)
+    if (index < 0) index = this.keys.push(key) - 1
+    this.words.push(String(index + 1))
+  }
+
+  place({ partition, policy }: Place): void {
+    this.partition(partition)
+    this.words.push(...policyWords(policy))
+  }
+
+  receipts(charges: readonly Receipt[]): void {
+    this.words.push(String(charges.length))
+    for (const { at, units } of charges) this.words.push(String(at), String(units))
+  }
+
+  command(operation: Operation, fields: number): Command {
+    return { operation, keys: this.keys, fields, items: this.words, patient: false }
+  }
+}
+
+/** Whose keys are asked for, and how many fields are more than a partition should have. */
+export interface Encoding {
+  readonly keyOf: (partition: string) => string
+  readonly fields: number
+}
+
+export function chargeCommand(
+  { keyOf, fields }: Encoding,
+  operation: 'charge' | 'try',
+  charges: readonly Purchase[]
+): Command {
+  const items = new Items(keyOf)
+  for (const charge of charges) {
+    items.place(charge)
+    const { units, policy, ahead = 0, shares = 1 } = charge
+    items.words.push(String(units), policy.shadow ? '1' : '0', String(ahead), String(shares))
+  }
+  return items.command(operation, fields)
+}
+
+export function settleCommand({ keyOf, fields }: Encoding, settlements: readonly Settlement[]): Command {
+  const items = new Items(keyOf)
+  for (const settlement of settlements) {
+    items.place(settlement)
+    items.words.push(String(settlement.actual))
+    items.receipts(settlement.charges)
+  }
+  return { ...items.command('settle', fields), patient: settlements.every(isRelease) }
+}
+
+export function renewCommand({ keyOf, fields }: Encoding, leases: readonly Lease[]): Command {
+  const items = new Items(keyOf)
+  for (const lease of leases) {
+    items.place(lease)
+    items.receipts(lease.charges)
+  }
+  return items.command('renew', fields)
+}
+
+export function resetCommand({ keyOf, fields }: Encoding, places: readonly Place[]): Command {
+  const items = new Items(keyOf)
+  for (const { partition, policy } of places) {
+    items.partition(partition)
+    items.words.push(policy.field)
+  }
+  return items.command('reset', fields)
+}
+
+/** Numbers that the script tells of each limit. */
+const OF_A_LIMIT = 7
+
+/** The limits of a call about these charges, in their order. */
+export function limitsOf(charges: readonly Charge[], { numbers }: Reply): readonly ServiceLimit[] {
+  return charges.map(({ policy, units }, i) => {
+    const [allowed, remaining, effectiveWindow, retryAfter, delay, at, charged] = numbers.slice(
+      i * OF_A_LIMIT
+    ) as [number, number, number, number, number, number, number]
+    return {
+      policy,
+      units,
+      allowed: allowed === 1,
+      remaining,
+      effectiveWindow,
+      retryAfter,
+      delay,
+      charges: charged > 0 ? [{ at, units: charged }] : NO_CHARGES
+    }
+  })
+}
+
+/** The receipts of each lease that was renewed; one that has ended has none. */
+export function receiptsOf(leases: readonly Lease[], { numbers }: Reply): readonly (readonly Receipt[])[] {
+  let next = 0
+  return leases.map(({ charges }) =>
+    charges.flatMap(() => {
+      const [at = 0, units = 0] = numbers.slice(next, next + 2)
+      next += 2
+      return units === 0 ? [] : [{ at, units }]
+    })
+  )
+}
+
+const NO_CHARGES: readonly Receipt[] = Object.freeze([])
+
+/** The script reads as many parameters of each policy. */
+const PARAMS = [0, 1, 2, 3, 4] as const
+
+/** The words of a policy never change: they are made once. A policy of a plan is one for each quota. */
+const words = new WeakMap<QuotaPolicy, readonly string[]>()
+
+function policyWords(policy: QuotaPolicy): readonly string[] {
+  const known = words.get(policy)
+  if (known !== undefined) return known
+  const { field, algorithm, params } = policy
+  const made = [field, algorithm.name, ...PARAMS.map(i => String(params[i] ?? 0))]
+  words.set(policy, made)
+  return made
+}

@@ -1,0 +1,144 @@
+import t from 'tap'
+import { compilePolicy } from '../../../src/policy.js'
+import type { QuotaPolicy } from '../../../src/policy.js'
+import {
+  chargeCommand,
+  decode,
+  limitsOf,
+  receiptsOf,
+  renewCommand,
+  resetCommand,
+  settleCommand
+} from '../../../src/stores/redis/command.js'
+
+const burst = compilePolicy('burst', { quota: 5, window: '10s' }, [])
+const bucket = compilePolicy('bucket', { quota: 7, window: '1h', algorithm: 'token-bucket' }, [])
+const slots = compilePolicy('slots', { quota: 3, algorithm: 'concurrency', holdFor: '20s' }, [])
+const shadow = compilePolicy('shadow', { quota: 9, window: '1m', mode: 'shadow' }, [])
+const encoding = { keyOf: (partition: string) => `key of ${partition}`, fields: 4 }
+
+/** What the script reads of a policy: its field, its algorithm, and five parameters. */
+const words = ({ field, algorithm, params }: QuotaPolicy): readonly string[] => [
+  field,
+  algorithm.name,
+  ...[0, 1, 2, 3, 4].map(i => String(params[i] ?? 0))
+]
+
+t.test('a charge says where, by which policy, how much, and what may be bought ahead', async t => {
+  const command = chargeCommand(encoding, 'charge', [
+    { partition: 'a', policy: burst, units: 2 },
+    { partition: 'b', policy: shadow, units: 0 },
+    { partition: 'a', policy: bucket, units: 1, ahead: 10, shares: 4 }
+  ])
+  t.strictSame(command, {
+    operation: 'charge',
+    keys: ['key of a', 'key of b'],
+    fields: 4,
+    items: [
+      ...['1', ...words(burst), '2', '0', '0', '1'],
+      ...['2', ...words(shadow), '0', '1', '0', '1'],
+      ...['1', ...words(bucket), '1', '0', '10', '4']
+    ],
+    patient: false
+  })
+  t.match(chargeCommand(encoding, 'try', []), { operation: 'try', keys: [], items: [] })
+})
+
+t.test('a settlement says what it turned out to be, and which receipts there are', async t => {
+  const charges = [
+    { at: 1_753_900_000_123, units: 999_999_999_999_999 },
+    { at: 1_753_900_000_124, units: 1 }
+  ]
+  const command = settleCommand(encoding, [
+    { partition: 'a', policy: burst, charges, actual: 3 },
+    { partition: 'b', policy: slots, charges: [], actual: 0 }
+  ])
+  t.strictSame(command.items, [
+    ...['1', ...words(burst), '3', '2', '1753900000123', '999999999999999', '1753900000124', '1'],
+    ...['2', ...words(slots), '0', '0']
+  ])
+  t.match(command, { operation: 'settle', keys: ['key of a', 'key of b'] })
+})
+
+t.test('what gives places back and nothing else is worth doing late, too', async t => {
+  const charges = [{ at: 7, units: 2 }]
+  const place = { partition: 'a', policy: slots, charges }
+  const isPatient = (...settlements: Parameters<typeof settleCommand>[1]): boolean =>
+    settleCommand(encoding, settlements).patient
+  t.equal(isPatient({ ...place, actual: 0 }), true)
+  t.equal(isPatient({ ...place, actual: 1 }), true)
+  t.equal(isPatient({ ...place, actual: 2 }), false, 'nothing is given back')
+  t.equal(isPatient({ ...place, policy: burst, actual: 0 }), false)
+  t.equal(isPatient({ ...place, actual: 0 }, { ...place, policy: burst, actual: 0 }), false)
+})
+
+t.test('a renewal has receipts, and a reset has fields', async t => {
+  const charges = [{ at: 7, units: 1 }]
+  const renewal = renewCommand(encoding, [{ partition: 'a', policy: slots, charges }])
+  t.match(renewal, { operation: 'renew', items: ['1', ...words(slots), '1', '7', '1'] })
+  const reset = resetCommand(encoding, [
+    { partition: 'a', policy: slots },
+    { partition: 'a', policy: burst }
+  ])
+  t.match(reset, { operation: 'reset', keys: ['key of a'], items: ['1', slots.field, '1', burst.field] })
+})
+
+t.test('a quota of a plan has words of its own', async t => {
+  const item = (policy: QuotaPolicy): readonly string[] =>
+    chargeCommand(encoding, 'charge', [{ partition: 'a', policy, units: 1 }]).items
+  const plan = compilePolicy('plan', { quota: () => 1, window: '10s' }, [])
+  t.strictSame(item(plan.withQuota(5)), ['1', ...words(plan.withQuota(5)), '1', '0', '0', '1'])
+  t.not(item(plan.withQuota(6))[3], item(plan.withQuota(5))[3])
+  t.equal(item(plan.withQuota(6))[1], item(plan.withQuota(5))[1], 'and the same field')
+})
+
+t.test('a reply is the time there, whether it came too late, and numbers', async t => {
+  t.strictSame(decode('1753900000123 0'), { now: 1_753_900_000_123, fenced: false, numbers: [] })
+  t.strictSame(decode('1753900000123 1'), { now: 1_753_900_000_123, fenced: true, numbers: [] })
+  t.strictSame(decode('1 0 9007199254740991 -1'), { now: 1, fenced: false, numbers: [2 ** 53 - 1, -1] })
+})
+
+t.test('the numbers of a charge are seven, the last two its receipt', async t => {
+  const reply = decode('5 0 1 3 10000 0 0 5 2 0 0 0 -2 0 25 0')
+  const charges = [
+    { partition: 'a', policy: burst, units: 2 },
+    { partition: 'a', policy: slots, units: 1 }
+  ]
+  t.strictSame(limitsOf(charges, reply), [
+    {
+      policy: burst,
+      units: 2,
+      allowed: true,
+      remaining: 3,
+      effectiveWindow: 10_000,
+      retryAfter: 0,
+      delay: 0,
+      charges: [{ at: 5, units: 2 }]
+    },
+    {
+      policy: slots,
+      units: 1,
+      allowed: false,
+      remaining: 0,
+      effectiveWindow: 0,
+      retryAfter: -2,
+      delay: 0,
+      charges: []
+    }
+  ])
+})
+
+t.test('what has ended is renewed for no units, which is no receipt', async t => {
+  const lease = { partition: 'a', policy: slots }
+  const one = { at: 1, units: 1 }
+  const leases = [
+    { ...lease, charges: [one, one] },
+    { ...lease, charges: [] },
+    { ...lease, charges: [one] }
+  ]
+  t.strictSame(receiptsOf(leases, decode('5 0 25 0 25 2 25 1')), [
+    [{ at: 25, units: 2 }],
+    [],
+    [{ at: 25, units: 1 }]
+  ])
+})

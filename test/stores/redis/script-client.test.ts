@@ -1,0 +1,331 @@
+import { Redis } from 'ioredis'
+import t from 'tap'
+import type { Test } from 'tap'
+import { realTiming } from '../../../src/stores/guard/timing.js'
+import type { Timing } from '../../../src/stores/guard/timing.js'
+import type { RedisClient } from '../../../src/stores/redis/client.js'
+import type { Command } from '../../../src/stores/redis/command.js'
+import { ScriptClient } from '../../../src/stores/redis/script-client.js'
+import { watchWarnings } from '../../plugin/kit.js'
+import { startProxy } from '../../redis/proxy.js'
+import { startRedis, startReplica } from '../../redis/servers.js'
+import { StillTime, clientOf, until } from './kit.js'
+
+const server = await startRedis(t)
+
+const probe = (...keys: readonly string[]): Command => ({
+  operation: 'probe',
+  keys,
+  fields: 0,
+  items: [],
+  patient: false
+})
+const nobody = async (): Promise<void> => {}
+
+/** A client of the script that is closed at the end of a test. */
+function scripting(
+  t: Test,
+  source: RedisClient,
+  connection: 'dedicated' | 'shared' = 'dedicated',
+  timing: Timing = realTiming
+): ScriptClient {
+  const client = new ScriptClient(source, connection, timing)
+  t.teardown(() => client.close())
+  return client
+}
+
+/** The names under which clients are connected. */
+const connected = async (): Promise<readonly string[]> =>
+  [...(await server.command('CLIENT', 'LIST')).matchAll(/ name=(\S*) /g)].map(([, name]) => name!)
+
+t.test('it connects on its own, and is ready when that is over', async t => {
+  const source = clientOf(t, server, { lazyConnect: true })
+  const client = scripting(t, source)
+  t.equal(client.closed, true)
+  t.equal(client.ready, false)
+  await client.open(nobody)
+  t.equal(client.ready, true)
+  t.equal(client.closed, false)
+  t.match(await client.execute(probe('own'), 0, 0), /^\d{13} 0$/)
+  t.ok((await connected()).includes('fastify-quota'))
+  t.equal(source.status, 'wait', 'the client it was given is not touched')
+
+  client.close()
+  t.equal(client.closed, true)
+  t.equal(client.ready, false)
+  await until('the end of the connection', async () => !(await connected()).includes('fastify-quota'))
+  client.close()
+})
+
+t.test('it can be opened again', async t => {
+  const client = scripting(t, clientOf(t, server))
+  for (let i = 0; i < 3; i++) {
+    await client.open(nobody)
+    t.equal(client.ready, true)
+    t.match(await client.execute(probe('again'), 0, 0), / 0$/)
+    client.close()
+    t.equal(client.ready, false)
+  }
+})
+
+t.test("or it shares the application's connection, which it does not end", async t => {
+  for (const lazyConnect of [true, false]) {
+    const source = clientOf(t, server, { lazyConnect })
+    if (!lazyConnect) await source.ping()
+    const listeners = (): readonly number[] =>
+      ['ready', 'close', 'error'].map(event => source.listenerCount(event))
+    const before = listeners()
+    const client = scripting(t, source, 'shared')
+    await client.open(nobody)
+    t.equal(client.ready, true)
+    t.match(await client.execute(probe('shared'), 0, 0), / 0$/)
+    t.notSame(listeners(), before)
+    client.close()
+    t.strictSame(listeners(), before, 'and leaves nothing behind')
+    t.equal(source.status, 'ready')
+    t.equal(await source.ping(), 'PONG')
+  }
+})
+
+t.test('who connects is told before others may call', async t => {
+  const client = scripting(t, clientOf(t, server))
+  const states: boolean[] = []
+  await client.open(async () => {
+    states.push(client.ready)
+    await client.execute(probe('greeting'), 0, 0)
+    states.push(client.ready)
+  })
+  t.strictSame(states, [true, true], 'and can call already')
+})
+
+t.test('each new connection is told of, and no other', async t => {
+  const proxy = await startProxy(t, server)
+  const client = scripting(t, clientOf(t, proxy, { lazyConnect: true }))
+  let told = 0
+  await client.open(async () => void told++)
+  t.equal(told, 1)
+  for (const times of [2, 3]) {
+    proxy.cut()
+    await until('a new connection', () => told === times)
+    t.equal(client.ready, true)
+    t.match(await client.execute(probe('after a cut'), 0, 0), / 0$/)
+  }
+  client.close()
+  proxy.cut()
+  t.equal(told, 3)
+})
+
+t.test('the script is sent once for a number of keys, then its digest', async t => {
+  const client = scripting(t, clientOf(t, server))
+  await client.open(nobody)
+  await server.command('CONFIG', 'RESETSTAT')
+  const calls = async (command: string): Promise<string | undefined> =>
+    new RegExp(`^cmdstat_${command}:calls=(\\d+)`, 'm').exec(
+      await server.command('INFO', 'commandstats')
+    )?.[1]
+  for (const keys of [['a'], ['a'], ['b'], ['a', 'b'], ['a', 'b'], ['c', 'd']])
+    await client.execute(probe(...keys), 0, 0)
+  t.equal(await calls('eval'), '2')
+  t.equal(await calls('evalsha'), '4')
+
+  await server.command('SCRIPT', 'FLUSH')
+  t.match(await client.execute(probe('a'), 0, 0), / 0$/, 'a server that has forgotten it is told again')
+  t.equal(await calls('eval'), '3')
+})
+
+t.test('the start of an app does not wait for a server that is not there', async t => {
+  const nowhere = clientOf(t, { host: '127.0.0.1', port: 1 }, { lazyConnect: true })
+  const client = scripting(t, nowhere)
+  t.equal(client.lastError, 'CONNECTION', 'nothing is known yet')
+  await client.open(async () => void t.fail('connected'))
+  t.equal(client.ready, false)
+  t.equal(client.lastError, 'ECONNREFUSED')
+})
+
+t.test('nor for one that does not answer, longer than 1.5 s', async t => {
+  const proxy = await startProxy(t, server)
+  proxy.freeze(true)
+  const timing = new StillTime()
+  const client = scripting(t, clientOf(t, proxy, { lazyConnect: true }), 'dedicated', timing)
+  let opened = false
+  const opening = client.open(nobody).then(() => (opened = true))
+  timing.pass(1499)
+  await new Promise(resolve => setTimeout(resolve, 20))
+  t.equal(opened, false)
+  timing.pass(1)
+  await opening
+  t.equal(client.ready, false)
+  proxy.freeze(false)
+  await until('the connection', () => client.ready)
+  t.equal(timing.pending, 0)
+})
+
+t.test('nor for one that is closed before it is there', async t => {
+  const proxy = await startProxy(t, server)
+  proxy.freeze(true)
+  const timing = new StillTime()
+  const client = scripting(t, clientOf(t, proxy, { lazyConnect: true }), 'dedicated', timing)
+  const opening = client.open(async () => void t.fail('connected'))
+  client.close()
+  await opening
+  proxy.freeze(false)
+  t.equal(client.ready, false)
+  t.equal(timing.pending, 0)
+})
+
+t.test('a server that comes later is found', async t => {
+  const late = await startRedis(t)
+  await late.stop()
+  const client = scripting(t, clientOf(t, late, { lazyConnect: true }))
+  let told = 0
+  await client.open(async () => void told++)
+  t.equal(told, 0)
+  await late.restart()
+  await until('the connection', () => told === 1)
+  t.equal(client.ready, true)
+})
+
+t.test('one connection knows of no cluster', async t => {
+  const client = scripting(t, clientOf(t, server))
+  t.equal(client.nodeOf('a'), undefined)
+  await client.open(nobody)
+  t.equal(client.nodeOf('a'), undefined)
+})
+
+// --- What the server says of itself -----------------------------------------------------------------------------------
+
+/** A client that says something else when it is asked for `INFO`; by itself, it asks with a callback. */
+function saying(source: Redis, say: (info: string) => string | Promise<string>): RedisClient {
+  const info = source.info.bind(source) as (...callback: readonly unknown[]) => Promise<string>
+  const asked = (...callback: readonly unknown[]): Promise<string> =>
+    callback.length > 0 ? info(...callback) : info().then(say)
+  return Object.assign(source, { info: asked }) as unknown as RedisClient
+}
+
+/** What is defined on a client: the first line of each script. */
+function definitions(source: Redis): readonly string[] {
+  const defined: string[] = []
+  const define = source.defineCommand.bind(source)
+  source.defineCommand = (name, definition) => {
+    defined.push(definition.lua.split('\n')[0]!)
+    define(name, definition)
+  }
+  return defined
+}
+
+t.test('an older server gets the script without its first line, and advice if it is too old', async t => {
+  const warnings = watchWarnings(t)
+  const table = [
+    ['4.0.14', 'local algorithms = {', ['FST_QUOTA_REDIS_VERSION']],
+    ['5.0.14', 'local algorithms = {', []],
+    ['6.2.14', 'local algorithms = {', []],
+    ['7.0.0', '#!lua', []],
+    ['8.2.1', '#!lua', []],
+    ['nobody knows', 'local algorithms = {', []]
+  ] as const
+  for (const [version, firstLine, codes] of table) {
+    const before = (await warnings.heard()).length
+    const source = clientOf(t, server)
+    const defined = definitions(source)
+    const said = saying(source, info => info.replace(/^redis_version:.*$/m, `redis_version:${version}`))
+    const client = scripting(t, said, 'shared')
+    await client.open(nobody)
+    t.match(await client.execute(probe('old'), 0, 0), / 0$/, version)
+    t.strictSame([...new Set(defined)], [firstLine])
+    t.strictSame(
+      (await warnings.heard()).slice(before).map(({ code }) => code),
+      codes
+    )
+  }
+})
+
+t.test('another server may know another script', async t => {
+  const source = clientOf(t, server)
+  const defined = definitions(source)
+  let version = '7.0.0'
+  const client = scripting(
+    t,
+    saying(source, info => info.replace(/^redis_version:.*$/m, `redis_version:${version}`)),
+    'shared'
+  )
+  let told = 0
+  await client.open(async () => void told++)
+  await client.execute(probe('failover'), 0, 0)
+  version = '6.2.14'
+  source.disconnect(true)
+  await until('the other server', () => told === 2)
+  await client.execute(probe('failover'), 0, 0)
+  source.disconnect(true)
+  await until('the same server', () => told === 3)
+  await client.execute(probe('failover'), 0, 0)
+  t.strictSame([...new Set(defined)], ['#!lua', 'local algorithms = {'])
+})
+
+t.test('a server that forgets keys, and one that cannot be written to, are advised against once', async t => {
+  const warnings = watchWarnings(t)
+  const master = await startRedis(t, '--maxmemory-policy', 'allkeys-lru')
+  const replica = await startReplica(t, master, '--maxmemory-policy', 'allkeys-lru')
+  const heard = async (): Promise<readonly string[]> => (await warnings.heard()).map(({ code }) => code)
+  for (const [{ host, port }, codes] of [
+    [master, ['FST_QUOTA_REDIS_EVICTION']],
+    [replica, ['FST_QUOTA_REDIS_EVICTION', 'FST_QUOTA_REDIS_REPLICA']]
+  ] as const) {
+    const before = (await heard()).length
+    const source = clientOf(t, { host, port })
+    const client = scripting(t, source, 'shared')
+    let told = 0
+    await client.open(async () => void told++)
+    t.strictSame((await heard()).slice(before), codes)
+    for (const times of [2, 3]) {
+      source.disconnect(true)
+      await until('another connection', () => told === times)
+    }
+    t.strictSame((await heard()).slice(before), codes, 'not for each connection')
+  }
+  t.match((await warnings.heard())[0], { message: /\(maxmemory-policy allkeys-lru\)/ })
+})
+
+t.test('what may not be asked, or is not answered, is taken to be in order', async t => {
+  const warnings = watchWarnings(t)
+  const refused = scripting(
+    t,
+    saying(clientOf(t, server), () => Promise.reject(new Error('NOPERM'))),
+    'shared'
+  )
+  await refused.open(nobody)
+  t.equal(refused.ready, true)
+
+  const timing = new StillTime()
+  const unanswered = clientOf(t, server)
+  await unanswered.ping()
+  let told = false
+  const client = scripting(
+    t,
+    saying(unanswered, () => new Promise(() => {})),
+    'shared',
+    timing
+  )
+  const opening = client.open(async () => void (told = true))
+  t.equal(client.ready, false)
+  timing.pass(1500)
+  await opening
+  await until('the connection', () => told)
+  t.equal(client.ready, true)
+  t.match(await client.execute(probe('quiet'), 0, 0), / 0$/)
+  t.strictSame(await warnings.heard(), [])
+})
+
+t.test('one that is closed while it asks goes no further, nor if it is opened again', async t => {
+  const asked: (() => void)[] = []
+  const source = clientOf(t, server)
+  const slow = saying(source, info => new Promise(resolve => asked.push(() => resolve(info))))
+  const client = scripting(t, slow, 'shared')
+  await source.ping()
+  const opening = client.open(async () => void t.fail('connected'))
+  await until('a question', () => asked.length === 1)
+  client.close()
+  await opening
+  asked[0]!()
+  await new Promise(resolve => setTimeout(resolve, 20))
+  t.equal(client.ready, false)
+})
