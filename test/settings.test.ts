@@ -186,6 +186,10 @@ t.test('what is written wrongly is refused with the option, the value and what w
       { store: new Redis() },
       `${store} an instance of Redis without the method consume, settle, renew, peek, reset, close`
     ],
+    [
+      { store: { defineCommand: () => {} } },
+      `${store} an object with "defineCommand" without the method consume, settle, renew, peek, reset, close; write redisStore(client, { onFailure, secret })`
+    ],
     [{ clock: 1000 }, 'clock must be a function, got 1000'],
     [{ clock: null }, 'clock must be a function, got null'],
     [

@@ -205,7 +205,7 @@ export class FailureModes implements Store {
     const theirs = charges.filter(charge => !this.#own.has(charge))
     const surplus = total(charges) - actual
     const back = takenBack(charges, surplus)
-    const ofMine = mine.reduce((sum, charge) => sum + (back.get(charge) ?? 0), 0)
+    const ofMine = mine.reduce((sum, charge) => sum + back.get(charge)!, 0)
     const here = { ...settlement, charges: mine, actual: total(mine) - ofMine }
     if (theirs.length === 0 && surplus >= 0) return { here }
     return { here, there: { ...settlement, charges: theirs, actual: total(theirs) - (surplus - ofMine) } }

@@ -194,8 +194,8 @@ export class RedisStore implements Store {
 
   async #start(): Promise<void> {
     this.#answers.open()
-    await this.#client.open(() => this.#greet())
-    if (!this.#client.ready) await this.#calls.greet([this.#greeting])
+    const open = await this.#client.open(() => this.#greet())
+    if (open && !this.#client.ready) await this.#calls.greet([this.#greeting])
   }
 
   /** On each new connection: brings the script along, learns the time there, and finds out who is well again. */

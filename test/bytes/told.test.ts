@@ -18,13 +18,13 @@ const clients: Readonly<Record<string, (port: number) => Promise<string>>> = {
         res.on('end', () => resolve(`${res.statusCode} ${text}`))
       })
       req.on('error', ({ message }) => resolve(message))
-      Readable.from(pieces(2e8, 65_536)).pipe(req)
+      Readable.from(pieces(3e7, 65_536)).pipe(req)
     }),
   undici: async port => {
     const { statusCode, body } = await request(`http://127.0.0.1:${port}`, {
       method: 'POST',
       headers: TYPE,
-      body: Readable.from(pieces(2e8, 65_536))
+      body: Readable.from(pieces(3e7, 65_536))
     })
     return `${statusCode} ${await body.text()}`
   },
@@ -33,7 +33,7 @@ const clients: Readonly<Record<string, (port: number) => Promise<string>>> = {
       method: 'POST',
       duplex: 'half',
       headers: TYPE,
-      body: Readable.from(pieces(2e8, 65_536)) as never
+      body: Readable.from(pieces(3e7, 65_536)) as never
     })
     return `${response.status} ${await response.text()}`
   },

@@ -107,7 +107,7 @@ export class Masters {
 export async function cover(cluster: RedisCluster, allSlots: 'yes' | 'no'): Promise<void> {
   const tell = (node: RedisServer): Promise<string> =>
     node.command('CONFIG', 'SET', 'cluster-require-full-coverage', allSlots)
-  await Promise.all(cluster.nodes.map(tell))
+  await Promise.all(cluster.nodes.filter(({ running }) => running).map(tell))
 }
 
 /** Waits until all replicas have what their masters have, and clients can learn of them. */

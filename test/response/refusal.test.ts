@@ -608,3 +608,37 @@ t.test(
     }
   }
 )
+
+t.test(
+  'a decision that nobody could make says when to come back, within the three seconds after that',
+  async t => {
+    const waits = { 0: [1, 2, 3], 1: [1, 2, 3], 2001: [3, 4, 5], none: [1, 2, 3] }
+    for (const [retryAfter, seconds] of Object.entries(waits)) {
+      const closed: Decision = {
+        outcome: 'refused',
+        limits: [],
+        exempt: [],
+        shadow: [],
+        source: 'closed',
+        ...(retryAfter === 'none' ? {} : { retryAfter: Number(retryAfter) })
+      }
+      const { app } = await start(
+        t,
+        { policies },
+        {
+          routes: app =>
+            void app.get('/closed', { config: { quota: false } }, async (_, reply) => reply.refuse(closed))
+        }
+      )
+      for (let i = 0; i < 10; i++) {
+        const { statusCode, headers } = await app.inject('/closed')
+        t.equal(statusCode, 503)
+        t.equal(headers['ratelimit'], undefined)
+        t.ok(
+          seconds.includes(Number(headers['retry-after'])),
+          `${headers['retry-after']} after ${retryAfter} ms`
+        )
+      }
+    }
+  }
+)

@@ -51,6 +51,8 @@ const PROFILE = {
   maxRetriesPerRequest: 0,
   // Any time up to the longest pause, or all processes would come back together.
   retryStrategy: (times: number): number => Math.random() * Math.min(50 * 2 ** times, LONGEST_PAUSE),
+  // A sentinel that hangs would be waited for for ever.
+  sentinelCommandTimeout: SILENCE,
   socketTimeout: SILENCE
 }
 

@@ -53,23 +53,26 @@ export class ScriptClient {
 
   /**
    * Connects, and resolves when that has worked out, has failed, or takes too long: it goes on in the background then.
-   * `connected` is called for each new connection.
+   * `connected` is called for each new connection. Resolves to `false` if it was closed meanwhile.
    */
-  async open(connected: () => Promise<void>): Promise<void> {
+  async open(connected: () => Promise<void>): Promise<boolean> {
     const client = this.#shared ? this.#source : dedicated(this.#source)
     this.#client = client
     this.#defined.clear()
     this.#connected = connected
-    const decided = new Promise<void>(resolve => (this.#decided = resolve))
+    let decide = (): void => {}
+    const decided = new Promise<void>(resolve => (decide = resolve))
+    this.#decided = decide
     client.on('ready', this.#ready)
     client.on('close', this.#lost)
     client.on('error', this.#failed)
     if (!this.#shared) client.on('+node', this.#found)
-    const cancel = this.#timing.after(PATIENCE, this.#decided)
+    const cancel = this.#timing.after(PATIENCE, decide)
     if (client.status === 'ready') this.#ready()
     else connect(client)
     await decided
     cancel()
+    return !this.closed && this.#decided === decide
   }
 
   close(): void {

@@ -125,7 +125,9 @@ t.test('what reaches the server after the deadline is not done there', async t =
   await b.calls.call(charge('fenced'))
   b.proxy.freeze(true)
   const late: Reply[] = []
-  const asked = Array.from({ length: 10 }, () => b.calls.call(charge('fenced'), reply => late.push(reply)))
+  const asked = Array.from({ length: 10 }, async () =>
+    b.calls.call(charge('fenced'), reply => late.push(reply))
+  )
   await pass(b, 100)
   t.strictSame(
     (await Promise.all(asked)).map(code),
@@ -278,7 +280,7 @@ t.test('more than a thousand at once wait for nothing but each other, so they do
   const b = await bench(t)
   await b.calls.call(charge('many'))
   b.proxy.freeze(true)
-  const waiting = Array.from({ length: 1000 }, () => b.calls.call(charge('many')))
+  const waiting = Array.from({ length: 1000 }, async () => b.calls.call(charge('many')))
   const shed = Array.from({ length: 100 }, () => b.calls.call(charge('many')))
   t.ok(shed.every(result => result instanceof StoreFailure && result.code === 'SHED'))
   b.proxy.freeze(false)
@@ -363,7 +365,7 @@ t.test('before it is opened and after it is closed nobody is asked, told or prob
   await check()
   await client.open(async () => {})
   t.equal(code(await calls.call(charge('open'))), 'OK')
-  const underWay = Array.from({ length: 10 }, () => calls.call(charge('open')))
+  const underWay = Array.from({ length: 10 }, async () => calls.call(charge('open')))
   calls.close()
   client.close()
   await Promise.all(underWay)

@@ -2,8 +2,16 @@ import type { FastifyRedis } from '@fastify/redis'
 import { Cluster, Redis } from 'ioredis'
 import { Cluster as ValkeyCluster, Redis as Valkey } from 'iovalkey'
 import t from 'tap'
-import { OLDEST, connect, dedicated, isCluster, readInfo } from '../../../src/stores/redis/client.js'
+import {
+  OLDEST,
+  connect,
+  connectNodes,
+  dedicated,
+  isCluster,
+  readInfo
+} from '../../../src/stores/redis/client.js'
 import type { RedisClient } from '../../../src/stores/redis/client.js'
+import { stopProcessTime } from '../../plugin/kit.js'
 import { startRedis } from '../../redis/servers.js'
 
 const LAZY = { lazyConnect: true } as const
@@ -82,6 +90,7 @@ t.test('so is one to a cluster, at each of its nodes', async t => {
       maxRedirections: 3,
       scaleReads: 'master',
       slotsRefreshInterval: undefined,
+      retryDelayOnFailover: 0,
       redisOptions: { enableOfflineQueue: false, maxRetriesPerRequest: 0, socketTimeout: 1000 }
     })
   }
@@ -105,21 +114,38 @@ t.test('processes come back at different times, and none waits longer than a sec
   }
 })
 
-t.test('a server that cannot be written to any more is left for the one that can, and no other', async t => {
-  const answers = (message: string, times: number): readonly unknown[] => {
-    const { reconnectOnError } = dedicated(single['ioredis']!).options as Profile
-    return Array.from({ length: times }, () => reconnectOnError(new Error(message)))
-  }
-  for (const message of [
+t.test('a server that cannot be written to is left for another, twice a second at most', async t => {
+  const clock = stopProcessTime(t)
+  const reasons = [
     "READONLY You can't write against a read only replica.",
     '-READONLY You can not write against a read only replica. script: 12, on @user_script: 1.',
     'NOREPLICAS Not enough good replicas to write.',
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
-  ]) {
-    t.strictSame(answers(message, 2), [1, false], `${message} But not all the time.`)
+  ]
+  const { reconnectOnError } = dedicated(single['ioredis']!).options as Profile
+  for (const message of reasons) {
+    t.equal(reconnectOnError(new Error(message)), 1, message)
+    clock.pass(499)
+    for (const again of reasons) t.equal(reconnectOnError(new Error(again)), false)
+    clock.pass(1)
   }
+  const other = dedicated(single['ioredis']!).options as Profile
+  t.equal(reconnectOnError(new Error(reasons[0])), 1)
+  t.equal(other.reconnectOnError(new Error(reasons[0])), 1, 'each connection for itself')
+})
+
+t.test('and for no other reason', async t => {
+  const { reconnectOnError } = dedicated(single['ioredis']!).options as Profile
   for (const message of ['ERR wrong', 'NOSCRIPT No matching script.', 'NOPERM', 'BUSY', 'OOM command'])
-    t.strictSame(answers(message, 1), [false], message)
+    t.equal(reconnectOnError(new Error(message)), false, message)
+})
+
+t.test('only a cluster has nodes to connect to', async t => {
+  for (const client of Object.values(single)) {
+    await connectNodes(client)
+    t.equal(client.status, 'wait')
+  }
+  for (const client of Object.values(clusters)) await connectNodes(client)
 })
 
 t.test('one that waits is told to connect; any other has begun to', async t => {

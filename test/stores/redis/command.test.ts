@@ -34,12 +34,12 @@ t.test('a charge says where, by which policy, how much, and what may be bought a
     operation: 'charge',
     keys: ['key of a', 'key of b'],
     fields: 4,
+    patient: false,
     items: [
-      ...['1', ...words(burst), '2', '0', '0', '1'],
-      ...['2', ...words(shadow), '0', '1', '0', '1'],
-      ...['1', ...words(bucket), '1', '0', '10', '4']
-    ],
-    patient: false
+      ['1', ...words(burst), '2', '0', '0', '1'],
+      ['2', ...words(shadow), '0', '1', '0', '1'],
+      ['1', ...words(bucket), '1', '0', '10', '4']
+    ].flat()
   })
   t.match(chargeCommand(encoding, 'try', []), { operation: 'try', keys: [], items: [] })
 })
@@ -53,23 +53,29 @@ t.test('a settlement says what it turned out to be, and which receipts there are
     { partition: 'a', policy: burst, charges, actual: 3 },
     { partition: 'b', policy: slots, charges: [], actual: 0 }
   ])
-  t.strictSame(command.items, [
-    ...['1', ...words(burst), '3', '2', '1753900000123', '999999999999999', '1753900000124', '1'],
-    ...['2', ...words(slots), '0', '0']
-  ])
+  t.strictSame(
+    command.items,
+    [
+      ['1', ...words(burst), '3', '2', '1753900000123', '999999999999999', '1753900000124', '1'],
+      ['2', ...words(slots), '0', '0']
+    ].flat()
+  )
   t.match(command, { operation: 'settle', keys: ['key of a', 'key of b'] })
 })
 
-t.test('what gives places back and nothing else is worth doing late, too', async t => {
-  const charges = [{ at: 7, units: 2 }]
-  const place = { partition: 'a', policy: slots, charges }
-  const isPatient = (...settlements: Parameters<typeof settleCommand>[1]): boolean =>
-    settleCommand(encoding, settlements).patient
-  t.equal(isPatient({ ...place, actual: 0 }), true)
-  t.equal(isPatient({ ...place, actual: 1 }), true)
-  t.equal(isPatient({ ...place, actual: 2 }), false, 'nothing is given back')
-  t.equal(isPatient({ ...place, policy: burst, actual: 0 }), false)
-  t.equal(isPatient({ ...place, actual: 0 }, { ...place, policy: burst, actual: 0 }), false)
+t.test('giving places back is worth doing late, and nothing else is', async t => {
+  const settles = (...actual: readonly number[]): boolean =>
+    settleCommand(
+      encoding,
+      actual.map(actual => ({ partition: 'a', policy: slots, charges: [{ at: 1, units: 2 }], actual }))
+    ).patient
+  t.strictSame([settles(0), settles(1), settles(0, 0)], [true, true, true])
+  t.strictSame([settles(2), settles(3), settles(0, 3)], [false, false, false])
+  const charges = [{ at: 1, units: 2 }]
+  t.match(settleCommand(encoding, [{ partition: 'a', policy: burst, charges, actual: 0 }]), {
+    patient: false
+  })
+  t.match(renewCommand(encoding, [{ partition: 'a', policy: slots, charges }]), { patient: false })
 })
 
 t.test('a renewal has receipts, and a reset has fields', async t => {

@@ -92,7 +92,10 @@ async function watched(
       if (words[1] === end) resolve()
       if (source === 'lua' || !/^eval/i.test(words[0]!)) return
       const keys = words.slice(3, 3 + Number(words[2]))
-      const about = [...partitions].filter(partition => keys.includes(keyOf(partition))).join('')
+      const about = partitions
+        .split('')
+        .filter(partition => keys.includes(keyOf(partition)))
+        .join('')
       if (about !== '') seen.push(`${words[3 + keys.length]} ${about}`)
     })
   })
@@ -155,7 +158,7 @@ t.test(
     let got: Answer | undefined
     const calls = await watched(b, 'abcd', async () => (got = await consumed(b, ...charges)))
     t.strictSame(calls.slice(0, 2), ['charge a', 'charge b'])
-    t.strictSame([...calls.slice(2)].sort(), ['settle a', 'try c', 'try d'])
+    t.strictSame(calls.slice(2).toSorted(), ['settle a', 'try c', 'try d'])
     t.strictSame(summary(got!), [
       ['daily', true, 100, 0],
       ['shadow', true, 1, 0],
@@ -319,4 +322,19 @@ t.test('if none can be asked, that is a failure', async t => {
     b.counter.renew(leases.slice(1))
   ]
   for (const failure of failures) t.match(await failure, { code: 'WRONGTYPE', kind: 'fault' })
+})
+
+t.test('a decision over several partitions is not begun while a server of theirs is left alone', async t => {
+  const b = await bench(t)
+  b.proxy.refuse(true)
+  b.proxy.cut()
+  const both = [charge(burst, 'x'), charge(daily, 'y')]
+  let result: Answer | StoreFailure | undefined
+  await until('the breaker', async () => {
+    const consuming = b.counter.consume(both, ignored)
+    b.timing.pass(10_000)
+    result = await consuming
+    return result instanceof StoreFailure && result.code === 'DOWN'
+  })
+  t.match(result, { kind: 'outage', effect: 'none' })
 })

@@ -68,7 +68,7 @@ export async function until(what: string, look: () => unknown, patience: number 
 }
 
 /** What stores tell of themselves, from now to the end of a test. */
-export function watchChanges(owner: Owner): readonly StoreChange[] {
+export function watchChanges(owner: Owner): StoreChange[] {
   const changes: StoreChange[] = []
   const listen = (message: unknown): void => void changes.push(message as StoreChange)
   subscribe(STORE_CHANNEL, listen)

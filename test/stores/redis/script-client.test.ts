@@ -1,4 +1,4 @@
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import t from 'tap'
 import type { Test } from 'tap'
 import { realTiming } from '../../../src/stores/guard/timing.js'
@@ -199,15 +199,16 @@ function saying(source: Redis, say: (info: string) => string | Promise<string>):
   const info = source.info.bind(source) as (...callback: readonly unknown[]) => Promise<string>
   const asked = (...callback: readonly unknown[]): Promise<string> =>
     callback.length > 0 ? info(...callback) : info().then(say)
-  return Object.assign(source, { info: asked }) as unknown as RedisClient
+  return Object.assign(source, { info: asked })
 }
 
-/** What is defined on a client: the first line of each script. */
+/** What is defined on a client: the first line of each script that is not the one before. */
 function definitions(source: Redis): readonly string[] {
   const defined: string[] = []
   const define = source.defineCommand.bind(source)
   source.defineCommand = (name, definition) => {
-    defined.push(definition.lua.split('\n')[0]!)
+    const [line] = definition.lua.split('\n')
+    if (line !== defined.at(-1)) defined.push(line!)
     define(name, definition)
   }
   return defined
@@ -231,7 +232,7 @@ t.test('an older server gets the script without its first line, and advice if it
     const client = scripting(t, said, 'shared')
     await client.open(nobody)
     t.match(await client.execute(probe('old'), 0, 0), / 0$/, version)
-    t.strictSame([...new Set(defined)], [firstLine])
+    t.strictSame(defined, [firstLine])
     t.strictSame(
       (await warnings.heard()).slice(before).map(({ code }) => code),
       codes
@@ -258,7 +259,7 @@ t.test('another server may know another script', async t => {
   source.disconnect(true)
   await until('the same server', () => told === 3)
   await client.execute(probe('failover'), 0, 0)
-  t.strictSame([...new Set(defined)], ['#!lua', 'local algorithms = {'])
+  t.strictSame(defined, ['#!lua', 'local algorithms = {'])
 })
 
 t.test('a server that forgets keys, and one that cannot be written to, are advised against once', async t => {

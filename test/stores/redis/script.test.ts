@@ -1,4 +1,4 @@
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import t from 'tap'
 import { algorithms } from '../../../src/algorithms/index.js'
 import { compilePolicy } from '../../../src/policy.js'
