@@ -1,5 +1,4 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import calculateSlot from 'cluster-key-slot'
 import { Cluster } from 'ioredis'
@@ -259,12 +258,4 @@ export async function until<T>(
     if (value !== undefined && value !== false) return value
   }
   throw new Error(`waited in vain for ${what}`)
-}
-
-/** The longest that this process has not come to its work, in milliseconds, from now until it is asked. */
-export function watchDelay(owner: Owner): () => number {
-  const histogram = monitorEventLoopDelay({ resolution: 5 })
-  histogram.enable()
-  owner.teardown(() => histogram.disable())
-  return () => histogram.max / 1e6
 }

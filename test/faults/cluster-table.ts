@@ -1,10 +1,8 @@
-import { NODE_TIMEOUT, play, table } from '../cluster/scenes.js'
-import type { Fault, Row } from '../cluster/scenes.js'
+import { FAULTS, NODE_TIMEOUT, play, table } from '../cluster/scenes.js'
+import type { Row } from '../cluster/scenes.js'
 import { LAYOUTS, started } from '../cluster/kit.js'
 
 // Run by `npm run faults`: shows what a cluster's faults do to requests.
-
-const FAULTS: readonly Fault[] = ['kill', 'stop', 'reshard']
 
 const endings: (() => unknown)[] = []
 const owner = { teardown: (work: () => unknown): unknown => endings.push(work) }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ALGORITHMS, exhaust } from '../fixtures/exact/run.js'
+import { ALGORITHMS, processes } from '../fixtures/exact/run.js'
 import { startRedis } from '../redis/servers.js'
 
 t.setTimeout(3_600_000)
@@ -11,13 +11,19 @@ const lines = ['algorithm                 repeats  quota  admitted  over  charge
 
 for (const algorithm of ALGORITHMS) {
   t.test(`${algorithm}: six processes with 16 requests each are admitted the quota together`, async t => {
+    const exhaust = await processes(t, {
+      port: server.port,
+      algorithm,
+      quota: QUOTA,
+      processes: 6,
+      inFlight: 16
+    })
     let admitted = 0
     let over = 0
     let inPart = 0
     for (let repeat = 0; repeat < REPEATS; repeat++) {
       await server.command('FLUSHALL')
-      const load = { port: server.port, algorithm, quota: QUOTA, processes: 6, inFlight: 16 }
-      const { told, counted } = await exhaust(load)
+      const { told, counted } = await exhaust()
       admitted += told
       over += Math.max(0, told - QUOTA)
       inPart += counted.reduce((sum, units) => sum + Math.abs(units - told), 0)

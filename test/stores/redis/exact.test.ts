@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ALGORITHMS, exhaust } from '../../fixtures/exact/run.js'
+import { ALGORITHMS, processes } from '../../fixtures/exact/run.js'
 import { startRedis } from '../../redis/servers.js'
 
 t.setTimeout(120_000)
@@ -13,7 +13,8 @@ for (const algorithm of ALGORITHMS) {
     async t => {
       await server.command('FLUSHALL')
       const load = { port: server.port, algorithm, quota: QUOTA, processes: 2, inFlight: 16 }
-      t.strictSame(await exhaust(load), { told: QUOTA, counted: [QUOTA, QUOTA, QUOTA] })
+      const exhaust = await processes(t, load)
+      t.strictSame(await exhaust(), { told: QUOTA, counted: [QUOTA, QUOTA, QUOTA] })
     }
   )
 }
