@@ -239,8 +239,10 @@ export async function accounts(store: Store, told: readonly Told[]): Promise<rea
     }
   }
   const all = [...sums.values()]
-  const { source, limits } = await store.peek(all.map(({ charge }) => charge))
-  if (source !== 'redis') throw new Error(`the store does not answer: ${source}`)
+  const limits = await until('an answer about all', async () => {
+    const { source, limits } = await store.peek(all.map(({ charge }) => charge))
+    return source === 'redis' && limits.length === all.length && limits
+  })
   return all.map(({ charge, units }, i) => {
     const counted = charge.policy.quota - limits[i]!.remaining
     return { charge, told: units, counted }

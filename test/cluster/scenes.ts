@@ -89,7 +89,7 @@ const RATE = 300
 
 /** Partitions on each master, and slots that it gives away. */
 const PARTITIONS = 4
-const SLOTS = 400
+const SLOTS = 300
 
 /** These are used up while the fault lasts. */
 const one = policy('one', { quota: 90, window: '1h' })
@@ -105,7 +105,8 @@ interface Lane {
   readonly store: RedisStore
   readonly changes: readonly Change[]
   readonly decisions: readonly (readonly Charge[])[]
-  readonly rested: readonly Charge[]
+  /** What was told of charges that were not touched again. */
+  readonly rested: readonly Told[]
 }
 
 /** What happened to all lanes. */
@@ -222,10 +223,8 @@ async function laneOf(
   const singles = on(PARTITIONS, 'single')
     .flat()
     .map(partition => [charge(one, partition)])
-  const rested = on(1, 'resting')
-    .flat()
-    .map(partition => charge(resting, partition, 5))
-  for (const each of rested) await ask(store, [each])
+  const rested: Told[] = []
+  for (const [partition] of on(1, 'resting')) rested.push(await ask(store, [charge(resting, partition!, 5)]))
   return { mode, store, changes, decisions: [...singles, ...pairs], rested }
 }
 
@@ -337,12 +336,11 @@ function checkChanges(demands: Demands, changes: readonly Change[], { scene, vic
 }
 
 /** What was at rest is neither lost nor counted twice. */
-async function checkRested(demands: Demands, store: RedisStore, rested: readonly Charge[]): Promise<void> {
-  const { limits } = await store.peek(rested)
-  const left = limits.map(({ remaining }) => remaining)
+async function checkRested(demands: Demands, store: RedisStore, rested: readonly Told[]): Promise<void> {
+  const counts = (await accounts(store, rested)).map(({ counted }) => counted)
   demands.that(
-    left.length === rested.length && left.every(units => units === 5),
-    `left ${left.join(', ')} at rest`
+    rested.every(({ allowed }) => allowed) && counts.every(count => count === 5),
+    `of 5 at rest, ${counts.join(', ')}`
   )
 }
 
@@ -420,7 +418,7 @@ class Pulse {
   readonly #timer: NodeJS.Timeout
 
   constructor(servers: readonly RedisServer[]) {
-    this.#clients = servers.map(({ host, port }) => new Redis({ host, port }))
+    this.#clients = servers.map(({ host, port }) => new Redis({ host, port }).on('error', () => {}))
     this.#timer = setInterval(() => this.#clients.forEach(client => this.#ask(client)), 25)
   }
 
@@ -487,20 +485,23 @@ const COLUMNS: readonly (readonly [title: string, width: number, cell: (row: Row
   ['downs', 7, ({ downs }) => String(downs)]
 ]
 
-/** Rows in lines for a person. */
-export function table(rows: readonly Row[]): string {
-  const pad = (text: string, width: number): string =>
-    width < 0 ? text.padEnd(-width) : text.padStart(width)
-  const head = COLUMNS.map(([title, width]) => pad(title, width)).join('')
-  const lines = rows.map(row => {
-    const cells = COLUMNS.map(([, width, cell]) => pad(cell(row), width)).join('')
-    return row.problems.length === 0 ? cells : `${cells}   ! ${row.problems.join('; ')}`
-  })
-  return [
-    'A master of a cluster is killed, stopped, or gives slots away, under load; milliseconds, and units.',
-    `Node timeout ${NODE_TIMEOUT} ms, deadline ${DEADLINE} ms, ${RATE} decisions a second for each store.`,
-    '',
-    head,
-    ...lines
-  ].join('\n')
+/** What stands above {@link lines}. */
+export const heading: string = [
+  'A master of a cluster is killed, stopped, or gives slots away, under load. Milliseconds, and units.',
+  `Node timeout ${NODE_TIMEOUT} ms, deadline ${DEADLINE} ms, ${RATE} decisions a second for each store; before, during, after.`,
+  '',
+  COLUMNS.map(([title, width]) => padded(title, width)).join('')
+].join('\n')
+
+/** Rows for a person. */
+export const lines = (rows: readonly Row[]): string =>
+  rows
+    .map(row => {
+      const cells = COLUMNS.map(([, width, cell]) => padded(cell(row), width)).join('')
+      return row.problems.length === 0 ? cells : `${cells}   ! ${row.problems.join('; ')}`
+    })
+    .join('\n')
+
+function padded(text: string, width: number): string {
+  return width < 0 ? text.padEnd(-width) : text.padStart(width)
 }

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { LAYOUTS, started } from '../cluster/kit.js'
-import { FAULTS, NODE_TIMEOUT, play, table } from '../cluster/scenes.js'
+import { FAULTS, NODE_TIMEOUT, heading, lines, play } from '../cluster/scenes.js'
 import type { Row } from '../cluster/scenes.js'
 
 t.setTimeout(1_800_000)
@@ -21,4 +21,4 @@ for (let round = 1; round <= rounds; round++) {
   }
 }
 
-t.test('what happened', async t => t.comment(table(rows)))
+t.test('what happened', async t => t.comment(`${heading}\n${lines(rows)}`))

@@ -388,7 +388,7 @@ t.test('units that are here are spent although another call was refused', async 
   const calls = [buy(), ask(), ask(), ask()]
   there.memory.consume([charge(scarce, 96 - there.used(scarce))])
   await timing.pass(10)
-  const answers = await Promise.all(calls)
+  const answers = await Promise.all(calls.map(async call => call))
   t.strictSame(
     answers.map(answer => isAdmitted(answered(answer))),
     [true, true, true, false],
@@ -587,7 +587,7 @@ t.test('only one call buys ahead at a time', async t => {
   const before = there.used(hot)
   const calls = [buy(), ...Array.from({ length: 20 }, ask)]
   await timing.pass(10)
-  const answers = await Promise.all(calls)
+  const answers = await Promise.all(calls.map(async call => call))
   t.ok(answers.every(answer => isAdmitted(answered(answer))))
   t.strictSame(
     there.purchases.map(([purchase]) => purchase!.ahead),

@@ -610,7 +610,7 @@ t.test('what is known at once is answered at once, what is not is waited for', a
       ]
       for (const call of calls)
         t.equal(isLater<unknown>(call), later, `${state}, ${later ? 'later' : 'at once'}`)
-      await Promise.all(calls)
+      await Promise.all(calls.map(async call => call))
     }
   }
 })

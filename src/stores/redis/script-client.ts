@@ -26,8 +26,9 @@ export class ScriptClient {
   #client: RedisClient | undefined
   #shebang = false
   #prepared = false
-  #connected: () => Promise<void> = async () => {}
-  #decided: () => void = () => {}
+  // Of a client that is open.
+  #connected!: () => Promise<void>
+  #decided!: () => void
   #lastError = 'CONNECTION'
 
   constructor(source: RedisClient, connection: 'dedicated' | 'shared', timing: Timing) {
@@ -60,7 +61,7 @@ export class ScriptClient {
     this.#client = client
     this.#defined.clear()
     this.#connected = connected
-    let decide = (): void => {}
+    let decide!: () => void
     const decided = new Promise<void>(resolve => (decide = resolve))
     this.#decided = decide
     client.on('ready', this.#ready)
@@ -77,10 +78,10 @@ export class ScriptClient {
 
   close(): void {
     const client = this.#client
+    if (client === undefined) return
     this.#client = undefined
     this.#prepared = false
     this.#decided()
-    if (client === undefined) return
     client.off('ready', this.#ready)
     client.off('close', this.#lost)
     // A connection of our own may still fail while it ends, and an error that nobody listens to is printed.

@@ -1,4 +1,4 @@
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import t from 'tap'
 import type { Test } from 'tap'
 import quota, { allOf } from '../../../src/index.js'
