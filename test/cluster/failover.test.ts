@@ -32,7 +32,8 @@ import type { Change, Told } from './kit.js'
 
 t.setTimeout(120_000)
 
-const cluster = await started(t)
+// A node that has not come to its work for a while must not be taken for one that is lost.
+const cluster = await started(t, { nodeTimeout: 2500 })
 const client = connected(t, cluster)
 
 /** Decisions a second. It is not the machine that is tested. */
@@ -68,7 +69,7 @@ t.test('a slot that is half on another node serves what lies together, and fails
     told.map(({ source }) => source),
     ['redis', 'redis', 'closed']
   )
-  t.ok(told[2]!.waited < 4000, 'which is found out before the deadline')
+  t.ok(told[2]!.waited < 9000, 'which is found out before the deadline')
 
   await until('the rest of the slot', async () => {
     const keys = (await source.command('CLUSTER', 'GETKEYSINSLOT', String(slot), '10')).split('\n')
@@ -124,7 +125,7 @@ t.test('a master that dies takes nobody else with it, and its replica takes over
   const failures = told.filter(hasFailed)
   t.ok(failures.length > 0)
   t.strictSame(
-    failures.filter(each => !touches(each)),
+    failures.filter(each => !touches(each)).map(({ sent, waited }) => ({ sent: sent - killed, waited })),
     [],
     'others are decided as ever'
   )

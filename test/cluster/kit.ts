@@ -49,7 +49,7 @@ export async function opened(
   client: RedisClient,
   options: Partial<RedisStoreOptions> = {}
 ): Promise<RedisStore> {
-  const store = redisStore(client, { onFailure: 'closed', secret: SECRET, deadline: '5s', ...options })
+  const store = redisStore(client, { onFailure: 'closed', secret: SECRET, deadline: '10s', ...options })
   owner.teardown(() => store.close())
   await store.open()
   return store

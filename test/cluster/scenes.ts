@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Redis } from 'ioredis'
 import type { Charge } from '../../src/store.js'
 import type { FailureMode } from '../../src/stores/failure-modes.js'
 import type { RedisStore } from '../../src/stores/redis.js'
@@ -21,6 +20,8 @@ import {
   until
 } from './kit.js'
 import type { Account, Change, Layout, Told } from './kit.js'
+import { Pauses, Pulse, Rejections, within } from './watchers.js'
+import type { Span } from './watchers.js'
 
 // What happens to the requests of one process, in three stores that differ in their failure mode, while one master of a
 // cluster is lost, or gives slots away.
@@ -73,7 +74,7 @@ interface Rate {
 export const NODE_TIMEOUT = 1000
 
 /** Milliseconds. */
-const DEADLINE = 250
+export const DEADLINE = 250
 const RECOVERY = NODE_TIMEOUT + 3000
 const BEFORE = 2000
 const AFTER = 2000
@@ -85,7 +86,7 @@ const LAG = 1000
 const PROBES = 1250
 
 /** Decisions a second, for each store. */
-const RATE = 300
+export const RATE = 300
 
 /** Partitions on each master, and slots that it gives away. */
 const PARTITIONS = 4
@@ -143,8 +144,9 @@ export async function play(owner: Owner, cluster: RedisCluster, scene: Scene): P
   const pulse = new Pulse(cluster.nodes.filter(node => node !== victim))
   const rejections = new Rejections()
   const pauses = new Pauses()
-
   const loads = lanes.map(({ store, decisions }) => new Load(store, decisions, RATE))
+  for (const watcher of [pulse, rejections, pauses, ...loads]) owner.teardown(() => watcher.stop())
+
   await sleep(BEFORE)
   const start = performance.now()
   const lastFailure = (): number =>
@@ -370,138 +372,12 @@ const isSent =
   ({ sent }: Told): boolean =>
     sent >= from && sent < to
 
-/** How much of a time lies in some spans, which do not overlap. */
-const within = (spans: readonly Span[], start: number, end: number): number =>
-  spans.reduce((total, { from, to }) => total + Math.max(0, Math.min(to, end) - Math.max(from, start)), 0)
-
 function rate(told: readonly Told[], from: number, to: number): Rate {
   const sent = told.filter(isSent(from, to))
   const perSecond = (count: number): number => (to > from ? (count / (to - from)) * 1000 : 0)
   return { perSecond: perSecond(sent.length), redis: perSecond(sent.filter(told => !hasFailed(told)).length) }
 }
 
-interface Span {
-  readonly from: number
-  readonly to: number
-}
-
-/** Sees when this process does not come to its work. */
-class Pauses {
-  readonly #pauses: Span[] = []
-  readonly #timer: NodeJS.Timeout
-  #last = performance.now()
-
-  constructor() {
-    this.#timer = setInterval(() => this.#look(), 4)
-  }
-
-  stop(): readonly Span[] {
-    this.#look()
-    clearInterval(this.#timer)
-    return this.#pauses
-  }
-
-  #look(): void {
-    const now = performance.now()
-    if (now - this.#last > 8) this.#pauses.push({ from: this.#last, to: now })
-    this.#last = now
-  }
-}
-
-/** Asks servers all the time whether they come to their work, and what that is. */
-class Pulse {
-  /** When a replica was first seen to be a master; 0: never. */
-  promoted = 0
-  readonly #replicas = new Set<Redis>()
-  readonly #clients: readonly Redis[]
-  readonly #stalls: Span[] = []
-  readonly #timer: NodeJS.Timeout
-
-  constructor(servers: readonly RedisServer[]) {
-    this.#clients = servers.map(({ host, port }) => new Redis({ host, port }).on('error', () => {}))
-    this.#timer = setInterval(() => this.#clients.forEach(client => this.#ask(client)), 25)
-  }
-
-  stop(): readonly Span[] {
-    clearInterval(this.#timer)
-    for (const client of this.#clients) client.disconnect()
-    const stalls: Span[] = []
-    for (const { from, to } of this.#stalls.sort((a, b) => a.from - b.from)) {
-      const last = stalls.at(-1)
-      if (last === undefined || from > last.to) stalls.push({ from, to })
-      else stalls[stalls.length - 1] = { from: last.from, to: Math.max(last.to, to) }
-    }
-    return stalls
-  }
-
-  #ask(client: Redis): void {
-    const from = performance.now()
-    const told = (role: unknown): void => {
-      const to = performance.now()
-      if (to - from > DEADLINE / 4) this.#stalls.push({ from, to })
-      if ((role as readonly unknown[])[0] === 'slave') this.#replicas.add(client)
-      else if (this.#replicas.delete(client)) this.promoted = to
-    }
-    client.role().then(told, () => {})
-  }
-}
-
 /** Whether something at a time may come of a stall. */
 const isStalled = (stalls: readonly Span[], at: number): boolean =>
   stalls.some(({ from, to }) => at > from - DEADLINE && at < to + PROBES)
-
-class Rejections {
-  #count = 0
-  readonly #listen = (): void => void this.#count++
-
-  constructor() {
-    process.on('unhandledRejection', this.#listen)
-  }
-
-  stop(): number {
-    process.off('unhandledRejection', this.#listen)
-    return this.#count
-  }
-}
-
-const COLUMNS: readonly (readonly [title: string, width: number, cell: (row: Row) => string])[] = [
-  ['cluster', -13, ({ layout }) => layout],
-  ['fault', -8, ({ fault }) => fault],
-  ['mode', -7, ({ mode }) => mode],
-  ['req/s', 15, ({ rates }) => rates.map(({ perSecond }) => perSecond.toFixed(0)).join(' ')],
-  ['of Redis', 15, ({ rates }) => rates.map(({ redis }) => redis.toFixed(0)).join(' ')],
-  ['p99', 6, ({ p99 }) => p99.toFixed(0)],
-  ['max', 6, ({ longest }) => longest.toFixed(0)],
-  ['late', 6, ({ late }) => Math.max(0, late).toFixed(0)],
-  ['failed', 8, ({ failed }) => String(failed)],
-  ['elsewhere', 11, ({ failedElsewhere }) => String(failedElsewhere)],
-  ['over', 6, ({ over }) => String(over)],
-  ['lost', 6, ({ lost }) => String(lost)],
-  ['in vain', 9, ({ vain }) => String(vain)],
-  ['local', 7, ({ local }) => String(local)],
-  ['failover', 10, ({ failover }) => failover.toFixed(0)],
-  ['back after', 12, ({ recovery }) => recovery.toFixed(0)],
-  ['stalled', 9, ({ stalled }) => stalled.toFixed(0)],
-  ['downs', 7, ({ downs }) => String(downs)]
-]
-
-/** What stands above {@link lines}. */
-export const heading: string = [
-  'A master of a cluster is killed, stopped, or gives slots away, under load. Milliseconds, and units.',
-  `Node timeout ${NODE_TIMEOUT} ms, deadline ${DEADLINE} ms, ${RATE} decisions a second for each store; before, during, after.`,
-  '',
-  COLUMNS.map(([title, width]) => padded(title, width)).join('')
-].join('\n')
-
-/** Rows for a person. */
-export const lines = (rows: readonly Row[]): string =>
-  rows
-    .map(row => {
-      const cells = COLUMNS.map(([, width, cell]) => padded(cell(row), width)).join('')
-      return row.problems.length === 0 ? cells : `${cells}   ! ${row.problems.join('; ')}`
-    })
-    .join('\n')
-
-function padded(text: string, width: number): string {
-  return width < 0 ? text.padEnd(-width) : text.padStart(width)
-}

@@ -1,5 +1,6 @@
-import { FAULTS, NODE_TIMEOUT, heading, lines, play } from '../cluster/scenes.js'
+import { FAULTS, NODE_TIMEOUT, play } from '../cluster/scenes.js'
 import { LAYOUTS, started } from '../cluster/kit.js'
+import { heading, lines } from '../cluster/report.js'
 
 // Shows what faults of a cluster do to requests. Ends with 1 if a demand was not met.
 

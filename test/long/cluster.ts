@@ -1,6 +1,7 @@
 import t from 'tap'
 import { LAYOUTS, started } from '../cluster/kit.js'
-import { FAULTS, NODE_TIMEOUT, heading, lines, play } from '../cluster/scenes.js'
+import { heading, lines } from '../cluster/report.js'
+import { FAULTS, NODE_TIMEOUT, play } from '../cluster/scenes.js'
 import type { Row } from '../cluster/scenes.js'
 
 t.setTimeout(1_800_000)
