@@ -34,6 +34,7 @@ t.setTimeout(60_000 + 100 * runs)
 interface Guarded {
   readonly clock: Clock
   readonly there: SharedStore
+  readonly modes: FailureModes
   readonly store: Synchronous
 }
 
@@ -47,10 +48,10 @@ type Known<F> = F extends (...given: infer Given) => Later<infer T> ? (...given:
 function guarded(t: Test, mode: FailureMode, instances: number = 4): Guarded {
   const clock = stopProcessTime(t)
   const there = new SharedStore(clock.read)
-  const store = new FailureModes(there, mode, instances)
-  store.open()
-  t.teardown(() => store.close())
-  return { clock, there, store: store as unknown as Synchronous }
+  const modes = new FailureModes(there, mode, instances)
+  modes.open()
+  t.teardown(() => modes.close())
+  return { clock, there, modes, store: modes as unknown as Synchronous }
 }
 
 const minute = (name: string, options: Partial<PolicyOptions> = {}): QuotaPolicy =>
@@ -570,11 +571,106 @@ t.test('a late answer with nothing to give back asks for nothing', async t => {
   t.equal(there.used(any), 1)
 })
 
+t.test('places that are released in an outage are free when the store answers again', async t => {
+  for (const [call, ask] of Object.entries<(store: Synchronous) => unknown>({
+    consume: store => store.consume([charge(any)]),
+    peek: store => store.peek([place(any)]),
+    settle: store => store.settle([{ ...place(any), charges: [], actual: 1 }]),
+    reset: store => store.reset([place(any)])
+  })) {
+    const { store, there } = guarded(t, 'local')
+    const two = receipts(store.consume([charge(places, 2)]))
+    const three = receipts(store.consume([charge(places, 3)]))
+    there.state = 'down'
+    store.settle([{ ...place(places), charges: two, actual: 0 }])
+    store.settle([{ ...place(places), charges: three, actual: 1 }])
+    ask(store)
+    there.state = 'up'
+    t.equal(there.used(places), 5)
+    ask(store)
+    t.equal(there.used(places), 1, call)
+    const asked = there.calls.length
+    ask(store)
+    t.equal(there.calls.length, asked + 1, 'they are given back once')
+  }
+})
+
+t.test('or when somebody says that it answers again', async t => {
+  const { modes, store, there } = guarded(t, 'closed')
+  const charges = receipts(store.consume([charge(places, 2)]))
+  there.state = 'down'
+  store.settle([{ ...place(places), charges, actual: 0 }])
+  modes.repay()
+  there.state = 'up'
+  t.equal(there.used(places), 2)
+  modes.repay()
+  t.equal(there.used(places), 0)
+  const asked = there.calls.length
+  modes.repay()
+  t.equal(there.calls.length, asked, 'nobody is asked where there is nothing to give back')
+})
+
+t.test('a release that the store may have heard of is not sent again', async t => {
+  const { store, there } = guarded(t, 'local')
+  const charges = receipts(store.consume([charge(places, 2)]))
+  there.state = 'slow'
+  store.settle([{ ...place(places), charges, actual: 0 }])
+  there.state = 'up'
+  store.peek([place(any)])
+  t.equal(there.used(places), 2, 'it ends by itself')
+})
+
+t.test('nothing but a release is sent again', async t => {
+  const { store, there } = guarded(t, 'open')
+  const spent = receipts(store.consume([charge(any, 5)]))
+  const held = receipts(store.consume([charge(places, 2)]))
+  there.state = 'down'
+  store.settle([
+    { ...place(any), charges: spent, actual: 0 },
+    { ...place(any), charges: [], actual: 2 },
+    { ...place(places), charges: held, actual: 2 },
+    { ...place(places), charges: held, actual: 3 }
+  ])
+  there.state = 'up'
+  store.peek([place(any)])
+  t.equal(there.used(any), 5)
+  t.equal(there.used(places), 2)
+  t.strictSame(there.calls.slice(-2), ['settle', 'peek'])
+})
+
+t.test('so many releases are kept, the latest ones', async t => {
+  const { store, there } = guarded(t, 'open')
+  const many = policy('many', { quota: 20_000, algorithm: 'concurrency' })
+  const charges = receipts(store.consume([charge(many, 10_020)]))
+  there.state = 'down'
+  const releases = Array.from({ length: 10_010 }, (_, i) => ({
+    ...place(many),
+    charges: [{ ...charges[0]!, units: i < 10 ? 2 : 1 }],
+    actual: 0
+  }))
+  store.settle(releases.slice(0, 6))
+  store.settle(releases.slice(6))
+  there.state = 'up'
+  store.peek([place(any)])
+  t.equal(there.used(many), 20)
+})
+
+t.test('places that were granted too late in an outage are free after it', async t => {
+  const { store, there } = guarded(t, 'open')
+  there.state = 'slow'
+  store.consume([charge(places)])
+  there.state = 'down'
+  there.arrive()
+  t.equal(there.used(places), 1)
+  there.state = 'up'
+  store.peek([place(any)])
+  t.equal(there.used(places), 0)
+})
+
 t.test('what cannot be given back late stays charged until it ends by itself', async t => {
   const { clock, store, there } = guarded(t, 'open')
   there.state = 'slow'
   store.consume([charge(places)])
-  there.state = 'down'
   t.doesNotThrow(() => there.arrive())
   t.equal(there.used(places), 1)
   clock.pass(30_000)

@@ -6,7 +6,7 @@ import type { PolicyOptions } from '../../src/policy-options.js'
 import type { QuotaPolicy } from '../../src/policy.js'
 import type { Answer, Charge, Lease, Place, ServiceLimit, Settlement } from '../../src/store.js'
 import type { BatchingStore } from '../../src/stores/batches.js'
-import { StoreFailure } from '../../src/stores/guard/failure.js'
+import { StoreFailure, withoutEffect } from '../../src/stores/guard/failure.js'
 import { memoryStore } from '../../src/stores/memory.js'
 import type { MemoryStore } from '../../src/stores/memory.js'
 import type { Purchase } from '../../src/stores/redis/command.js'
@@ -54,7 +54,7 @@ export class SharedStore implements BatchingStore {
   /** `down`: it is not asked; `slow`: it is, but what it answers comes too late for whoever asks. */
   state: 'up' | 'down' | 'slow' = 'up'
   /** What is answered while it is down. */
-  failure: StoreFailure = new StoreFailure('DOWN', 'outage', 250)
+  failure: StoreFailure = withoutEffect('DOWN', 250)
   /** Whether its answers have to be waited for. */
   later = false
   readonly #onTheWay: (() => void)[] = []

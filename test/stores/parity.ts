@@ -239,7 +239,7 @@ export const scenario: fc.Arbitrary<Scenario> = fc.record({
   ),
   policies: few(written, 4),
   partitions: fc.integer({ min: 1, max: 3 }),
-  turns: many(turn, 120)
+  turns: many(turn, 150)
 })
 
 // --- Who asks ---------------------------------------------------------------------------------------------------------

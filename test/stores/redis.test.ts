@@ -19,6 +19,8 @@ import { startRedis, startReplica } from '../redis/servers.js'
 import type { RedisServer } from '../redis/servers.js'
 import { PATIENT, SECRET, clientOf, openStore, until, watchChanges } from './redis/kit.js'
 
+t.setTimeout(120_000)
+
 const server = await startRedis(t)
 
 const burst = compilePolicy('burst', { quota: 5, window: '1h' }, [])

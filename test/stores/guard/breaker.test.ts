@@ -225,6 +225,23 @@ t.test('it is probed at once if there is reason to, instead of later', async t =
   t.equal(circuit.breaker.down, false)
 })
 
+t.test('a probe that takes its time is the only one', async t => {
+  const timing = new TestTiming()
+  const answers: ((code: string | undefined) => void)[] = []
+  const probe = (): Promise<string | undefined> => new Promise(resolve => answers.push(resolve))
+  const breaker = new Breaker(probe, () => {}, timing)
+  breaker.trip('TIMEOUT')
+  await timing.pass(100)
+  breaker.hasten()
+  await timing.pass(10_000)
+  breaker.hasten()
+  t.equal(answers.length, 1)
+  t.equal(breaker.retryAfter, 0)
+  answers[0]!('TIMEOUT')
+  await timing.pass(500)
+  t.equal(answers.length, 2)
+})
+
 t.test('a breaker that is closed for good asks nobody and tells nobody', async t => {
   const circuit = new Circuit()
   circuit.breaker.close()

@@ -1,11 +1,17 @@
 import { createRequire } from 'node:module'
 import t from 'tap'
-import { StoreFailure, diagnose } from '../../../src/stores/guard/failure.js'
+import { StoreFailure, diagnose, withoutEffect } from '../../../src/stores/guard/failure.js'
 
 t.test('a failure is an outage that may be over at once, unless it says otherwise', async t => {
   t.match(new StoreFailure('TIMEOUT'), { code: 'TIMEOUT', kind: 'outage', retryAfter: 0 })
   t.match(new StoreFailure('DOWN', 'outage', 250), { code: 'DOWN', kind: 'outage', retryAfter: 250 })
   t.notOk(new StoreFailure('TIMEOUT') instanceof Error)
+})
+
+t.test('nobody knows what a call has done that failed, but of one that was never made', async t => {
+  t.equal(new StoreFailure('TIMEOUT').effect, 'unknown')
+  t.match(withoutEffect('SHED'), { code: 'SHED', kind: 'outage', retryAfter: 0, effect: 'none' })
+  t.match(withoutEffect('DOWN', 250), { retryAfter: 250, effect: 'none' })
 })
 
 t.test('the words of Redis for a state that passes are outages', async t => {
@@ -25,13 +31,13 @@ t.test('the words of Redis for a state that passes are outages', async t => {
     ['ASK', 'ASK 3999 127.0.0.1:6381'],
     ['CLUSTERDOWN', 'Too many Cluster redirections. Last error: ReplyError: CLUSTERDOWN The cluster is down']
   ] as const) {
-    t.match(diagnose(new Error(message)), { code, kind: 'outage', retryAfter: 0 }, message)
+    t.match(diagnose(new Error(message)), { code, kind: 'outage', retryAfter: 0, effect: 'none' }, message)
   }
 })
 
 t.test('what the system and the client say of a connection is an outage', async t => {
   const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:6379'), { code: 'ECONNREFUSED' })
-  t.match(diagnose(refused), { code: 'ECONNREFUSED', kind: 'outage' })
+  t.match(diagnose(refused), { code: 'ECONNREFUSED', kind: 'outage', effect: 'unknown' })
   for (const message of [
     'Connection is closed.',
     "Stream isn't writeable and enableOfflineQueue options is false",
@@ -44,7 +50,7 @@ t.test('what the system and the client say of a connection is an outage', async 
     "Socket timeout. Expecting data, but didn't receive any in 1000ms.",
     'Command timed out'
   ]) {
-    t.match(diagnose(new Error(message)), { code: 'CONNECTION', kind: 'outage' }, message)
+    t.match(diagnose(new Error(message)), { code: 'CONNECTION', kind: 'outage', effect: 'unknown' }, message)
   }
 })
 

@@ -38,22 +38,22 @@ export class TestTiming implements Timing {
     return this.#due.length
   }
 
-  /** Lets time pass. What becomes due is done in its order and at its time, and so is what that brings about. */
+  /** Lets time pass. What becomes due is done at its time, and so is what that brings about. */
   async pass(ms: number): Promise<void> {
     const end = this.time + ms
     await settled()
     while (this.next !== undefined && this.next <= end) {
-      this.#doNext()
+      this.time = Math.max(this.time, this.next)
+      this.#doDue()
       await settled()
     }
     this.time = end
   }
 
-  #doNext(): void {
-    const [{ at, work }, ...rest] = this.#due as [Due, ...Due[]]
-    this.#due = rest
-    this.time = Math.max(this.time, at)
-    work()
+  #doDue(): void {
+    const due = this.#due.filter(({ at }) => at <= this.time)
+    this.#due = this.#due.slice(due.length)
+    for (const { work } of due) work()
   }
 }
 

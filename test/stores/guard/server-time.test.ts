@@ -36,12 +36,20 @@ t.test('what a fast reply told is believed less and less', async t => {
   const time = new ServerTime()
   time.learn(1_000_000, 0, 2)
   // The server's clock gains 50 ms. All replies take twice as long as the first one.
-  let replies = 0
-  for (let sent = 10; time.at(sent) !== 1_000_050 + sent; sent += 10) {
+  const believed = Array.from({ length: 20 }, (_, i) => {
+    const sent = 10 * (i + 1)
     time.learn(1_000_050 + sent + 2, sent, sent + 4)
-    replies++
-  }
-  t.equal(replies, 16, 'after 1.05 ^ 15 > 2')
+    return time.at(sent) - sent
+  })
+  t.strictSame(
+    believed.slice(0, 15),
+    Array.from({ length: 15 }, () => 999_999)
+  )
+  t.strictSame(
+    believed.slice(15),
+    Array.from({ length: 5 }, () => 1_000_050),
+    'for 1.05 ^ 15 is more than 2'
+  )
 })
 
 t.test('a proof that it was wrong is believed at once', async t => {

@@ -13,6 +13,8 @@ import type { Proxy } from '../../redis/proxy.js'
 import { startRedis } from '../../redis/servers.js'
 import { StillTime, clientOf, until } from './kit.js'
 
+t.setTimeout(120_000)
+
 const server = await startRedis(t)
 const burst = compilePolicy('burst', { quota: 1000, window: '1h' }, [])
 

@@ -14,6 +14,8 @@ import type { RedisClient } from '../../../src/stores/redis/client.js'
 import { stopProcessTime } from '../../plugin/kit.js'
 import { startRedis } from '../../redis/servers.js'
 
+t.setTimeout(120_000)
+
 const LAZY = { lazyConnect: true } as const
 const NOWHERE = { ...LAZY, host: '127.0.0.1', port: 1 } as const
 

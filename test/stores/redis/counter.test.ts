@@ -15,6 +15,8 @@ import type { Proxy } from '../../redis/proxy.js'
 import { startRedis } from '../../redis/servers.js'
 import { SECRET, StillTime, clientOf, until } from './kit.js'
 
+t.setTimeout(120_000)
+
 const server = await startRedis(t)
 const redis: Redis = clientOf(t, server)
 

@@ -11,6 +11,8 @@ import { startProxy } from '../../redis/proxy.js'
 import { startRedis, startReplica } from '../../redis/servers.js'
 import { StillTime, clientOf, until } from './kit.js'
 
+t.setTimeout(120_000)
+
 const server = await startRedis(t)
 
 const probe = (...keys: readonly string[]): Command => ({
@@ -241,25 +243,30 @@ t.test('an older server gets the script without its first line, and advice if it
 })
 
 t.test('another server may know another script', async t => {
-  const source = clientOf(t, server)
-  const defined = definitions(source)
-  let version = '7.0.0'
-  const client = scripting(
-    t,
-    saying(source, info => info.replace(/^redis_version:.*$/m, `redis_version:${version}`)),
-    'shared'
-  )
-  let told = 0
-  await client.open(async () => void told++)
-  await client.execute(probe('failover'), 0, 0)
-  version = '6.2.14'
-  source.disconnect(true)
-  await until('the other server', () => told === 2)
-  await client.execute(probe('failover'), 0, 0)
-  source.disconnect(true)
-  await until('the same server', () => told === 3)
-  await client.execute(probe('failover'), 0, 0)
-  t.strictSame(defined, ['#!lua', 'local algorithms = {'])
+  for (const connection of ['dedicated', 'shared'] as const) {
+    const proxy = await startProxy(t, server)
+    const source = clientOf(t, proxy, { lazyConnect: true })
+    let version = '7.0.0'
+    let defined: readonly string[] = []
+    const listened = (client: Redis): Redis => {
+      defined = definitions(client)
+      const say = (info: string): string => info.replace(/^redis_version:.*$/m, `redis_version:${version}`)
+      return saying(client, say) as Redis
+    }
+    const duplicate = source.duplicate.bind(source)
+    source.duplicate = options => listened(duplicate(options))
+    const client = scripting(t, connection === 'shared' ? listened(source) : source, connection)
+    let told = 0
+    await client.open(async () => void told++)
+    await client.execute(probe('failover'), 0, 0)
+    for (const [i, next] of ['6.2.14', '6.2.14'].entries()) {
+      version = next
+      proxy.cut()
+      await until('another connection', () => told === i + 2)
+      t.match(await client.execute(probe('failover'), 0, 0), / 0$/)
+    }
+    t.strictSame(defined, ['#!lua', 'local algorithms = {'], connection)
+  }
 })
 
 t.test('a server that forgets keys, and one that cannot be written to, are advised against once', async t => {

@@ -8,6 +8,8 @@ import { script } from '../../../src/stores/redis/script.js'
 import { startRedis } from '../../redis/servers.js'
 import { clientOf } from './kit.js'
 
+t.setTimeout(120_000)
+
 const server = await startRedis(t)
 const redis: Redis = clientOf(t, server)
 const burst = compilePolicy('burst', { quota: 5, window: '10s' }, [])
