@@ -157,10 +157,13 @@ export class ScriptClient {
     })
   }
 
-  /** Not before the cluster is ready, nor at once: whoever asks for the node now waits for it, and would not while it connects. */
+  /**
+   * A node found before the cluster is ready is connected with the others. A later one is not at once: whoever asks for it now
+   * waits for it, and would not while it connects.
+   */
   readonly #found = (node: unknown): void =>
     void setImmediate(() => {
-      if (this.ready) connect(node as RedisClient)
+      if (this.#client?.status === 'ready') connect(node as RedisClient)
     })
 
   readonly #lost = (): void => this.#decided()
