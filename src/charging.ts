@@ -57,6 +57,7 @@ function charge(services: Services, request: FastifyRequest, visit: Visit, stage
 }
 
 function consume({ store }: Services, visit: Visit, { charges, exempt }: Bill): Later<Decision> {
+  visit.places.push(...charges)
   return whenKnown(store.consume(charges), answer => {
     visit.ledger.enter(charges, answer, 'stage')
     return decide(charges, answer, exempt)

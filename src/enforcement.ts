@@ -11,6 +11,7 @@ import type { Later } from './later.js'
 import type { Leases } from './leases.js'
 import { linger } from './lingering.js'
 import { MeteredBody } from './metering.js'
+import { occasionOf } from './occasion.js'
 import type { Plan, Stage } from './plan.js'
 import { awaitRefunds } from './refunds.js'
 import { correctFields, sendRefusal, writeFields } from './response.js'
@@ -154,15 +155,14 @@ export class Enforcement {
   }
 
   #write(reply: FastifyReply, visit: Visit): void {
-    const { sheet, decision, plan } = visit
     visit.stale = false
-    writeFields(this.#wire, reply, sheet, decision, plan!.policyField(decision.limits))
+    writeFields(this.#wire, reply, visit.sheet, visit.decision, occasionOf(visit))
   }
 
   #refuse(request: FastifyRequest, reply: FastifyReply, visit: Visit): void {
-    const { sheet, decision, plan } = visit
+    const { sheet, decision } = visit
     this.tell(decision, request)
-    sendRefusal(this.#wire, reply, sheet, decision, plan!.policyField(decision.limits))
+    sendRefusal(this.#wire, reply, sheet, decision, occasionOf(visit))
   }
 
   /** Tells the operator of a refusal. */

@@ -8,5 +8,15 @@ export const exposedHeaders: string[] = [
   'Retry-After',
   'X-RateLimit-Limit',
   'X-RateLimit-Remaining',
-  'X-RateLimit-Reset'
+  'X-RateLimit-Reset',
+  'RateLimit-Limit',
+  'RateLimit-Remaining',
+  'RateLimit-Reset',
+  'X-RateLimit-Limit-Requests',
+  'X-RateLimit-Remaining-Requests',
+  'X-RateLimit-Reset-Requests',
+  'X-RateLimit-Limit-Tokens',
+  'X-RateLimit-Remaining-Tokens',
+  'X-RateLimit-Reset-Tokens',
+  'X-Should-Retry'
 ]

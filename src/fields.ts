@@ -1,28 +1,12 @@
 import { isAscii, isValidKeyStr, serializeBareItem, serializeDecimal, Token } from 'structured-headers'
 import { NEVER, UNKNOWN } from './algorithm.js'
-
-/** The names on the wire in draft-ietf-httpapi-ratelimit-headers-11. Another revision is another table. */
-const DRAFT_11 = {
-  field: { policy: 'ratelimit-policy', limit: 'ratelimit', retryAfter: 'retry-after' },
-  parameter: {
-    quota: 'q',
-    unit: 'qu',
-    window: 'w',
-    available: 'r',
-    effectiveWindow: 't',
-    partitionKey: 'pk'
-  },
-  /** Parameters a next revision may take (its pull request 166). */
-  planned: ['a', 'c'],
-  /** The quota unit that an absent `qu` means (§3.1.2). */
-  defaultUnit: 'requests'
-} as const
+import { DRAFT_11 } from './wire-names.js'
 
 /** Field names in lower case, as Node writes them. */
 export const FIELD: typeof DRAFT_11.field = DRAFT_11.field
 
 const PARAMETER = DRAFT_11.parameter
-const RESERVED: readonly string[] = [...Object.values(PARAMETER), ...DRAFT_11.planned]
+const RESERVED: readonly string[] = [...Object.values(PARAMETER), ...Object.values(DRAFT_11.planned)]
 
 /** The largest Integer and, with a minus sign, the smallest (RFC 9651 §3.3.1). */
 const INTEGER_LIMIT = 999_999_999_999_999
@@ -128,6 +112,11 @@ export function limitText(prefix: string, available: number, effectiveWindow: nu
   return `${prefix}${available};${PARAMETER.effectiveWindow}=${effectiveWindow}`
 }
 
+/** A partition key as the last parameter of a member (§4.1.3). */
+export function partitionKeyText(key: Uint8Array): string {
+  return parameter(PARAMETER.partitionKey, key)
+}
+
 /** Milliseconds as seconds on the wire: rounded up, for a client must not come early, and never 0. */
 export function wholeSeconds(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1000))
@@ -139,17 +128,30 @@ export function waitSeconds(wait: number, jitter: number): number {
 }
 
 /**
- * A service limit from measured values: `remaining` units, `windowLeft` and `jitter` in milliseconds. Only where nothing
- * is left is the window a wait, which jitter may lengthen and {@link LONGEST_WAIT} end: a shorter `t` with units
- * left would invite a higher rate.
+ * Milliseconds of an effective window as `t`, 0 where none is known. A wait may be lengthened by `jitter` and ends with
+ * {@link LONGEST_WAIT}; the time to spend units in does not: a shorter `t` would invite a higher rate.
  */
-export function measuredLimit(name: string, remaining: number, windowLeft: number, jitter = 0): LimitItem {
-  const available = Math.max(0, Math.floor(remaining))
-  return {
-    name,
-    available,
-    effectiveWindow: available === 0 ? waitSeconds(windowLeft, jitter) : wholeSeconds(windowLeft)
-  }
+export function windowSeconds(ms: number, what: 'wait' | 'window', jitter: number = 0): number {
+  if (ms === 0) return 0
+  return what === 'wait' ? waitSeconds(ms, jitter) : wholeSeconds(ms)
+}
+
+/** So many units in so many seconds: two numbers, for their quotient is rounded. */
+export interface Rate {
+  readonly units: number
+  readonly seconds: number
+}
+
+/** What is announced where r / t exceeds a rate (draft §6, §8.5): fewer units, but never 0, or a longer time. */
+export function capped(
+  available: number,
+  window: number,
+  { units, seconds }: Rate,
+  adjust: 'available' | 'window'
+): { readonly available: number; readonly window: number } {
+  if (window === 0 || available * seconds <= units * window) return { available, window }
+  const fewer = adjust === 'window' ? available : Math.max(1, Math.floor((units * window) / seconds))
+  return { available: fewer, window: Math.max(window, Math.ceil((fewer * seconds) / units)) }
 }
 
 /** What one refusing policy adds to `Retry-After`. */

@@ -36,7 +36,10 @@ export { NEVER, UNKNOWN, allOf, exposedHeaders, firstOf, memoryStore, redisStore
 
 export type { Algorithm, Params, Receipt, State, Step, Terms } from './algorithm.js'
 export type { Decision } from './decision.js'
-export type { XRateLimit } from './legacy.js'
+export type { Caps } from './announced.js'
+export type { Legacy, XRateLimit } from './legacy.js'
+export type { OpenApiTransform } from './openapi.js'
+export type { PartitionKey } from './partition-key.js'
 export type { AllOf, FirstOf, Partition, PartitionRule, Parts } from './partition.js'
 export type { AlgorithmName, Cost, Duration, Hook, PolicyOptions, ShortPolicy } from './policy-options.js'
 export type { QuotaPolicy } from './policy.js'

@@ -20,6 +20,8 @@ export interface Plan {
    * request are listed with the quota in `limits`.
    */
   readonly policyField: (limits: readonly ServiceLimit[]) => string
+  /** The policies that are listed there. */
+  readonly listed: (limits: readonly ServiceLimit[]) => readonly QuotaPolicy[]
 }
 
 /** What is decided at one hook. */
@@ -60,8 +62,17 @@ export function compilePlan(refuse: Refuse, scope: Scope, route: string, wish: R
   return {
     policies,
     stages: HOOKS.map(hook => stageAt(hook, shares, wish.hook)),
-    policyField: fieldOf(policies)
+    policyField: fieldOf(policies),
+    listed: limits => advertised(ofRequest(policies, limits))
   }
+}
+
+/** Whether one of the policies `beside` has a shorter window, so that clients do not spend a long one of the unit at once. */
+export function isAccompanied(policy: QuotaPolicy, beside: readonly QuotaPolicy[]): boolean {
+  return beside.some(
+    ({ unit, announcedWindow }) =>
+      unit === policy.unit && announcedWindow > 0 && announcedWindow < policy.announcedWindow
+  )
 }
 
 /** More combinations of quotas than a service has plans are not remembered. */
@@ -75,10 +86,7 @@ function fieldOf(policies: readonly QuotaPolicy[]): Plan['policyField'] {
   }
   const known = new Map<string, string>()
   return limits => {
-    const ofRequest = new Map(limits.map(({ policy }) => [policy.name, policy]))
-    const listed = policies
-      .map(policy => (policy.quotaOf === undefined ? policy : ofRequest.get(policy.name)))
-      .filter(policy => policy !== undefined)
+    const listed = ofRequest(policies, limits)
     const quotas = listed.map(({ name, quota }) => `${name} ${quota}`).join()
     const before = known.get(quotas)
     if (before !== undefined) return before
@@ -89,17 +97,31 @@ function fieldOf(policies: readonly QuotaPolicy[]): Plan['policyField'] {
   }
 }
 
+/** Policies with the quota of a request; a plan that it has not met is none. */
+function ofRequest(
+  policies: readonly QuotaPolicy[],
+  limits: readonly ServiceLimit[]
+): readonly QuotaPolicy[] {
+  return policies.flatMap(policy => {
+    if (policy.quotaOf === undefined) return [policy]
+    return limits.find(limit => limit.policy.name === policy.name)?.policy ?? []
+  })
+}
+
+/** Those that clients are told of. */
+export function advertised(policies: readonly QuotaPolicy[]): readonly QuotaPolicy[] {
+  return policies.filter(policy => policy.advertise && !policy.shadow)
+}
+
 /** The `RateLimit-Policy` that lists these policies: those that are advertised and enforced, in their order. */
 export function policyField(policies: readonly QuotaPolicy[]): string {
   return serializePolicies(
-    policies
-      .filter(policy => policy.advertise && !policy.shadow)
-      .map(({ name, capacity, unit, announcedWindow }) => ({
-        name,
-        quota: capacity,
-        unit,
-        window: announcedWindow === 0 ? undefined : announcedWindow
-      }))
+    advertised(policies).map(({ name, capacity, unit, announcedWindow }) => ({
+      name,
+      quota: capacity,
+      unit,
+      window: announcedWindow === 0 ? undefined : announcedWindow
+    }))
   )
 }
 

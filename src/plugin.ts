@@ -11,11 +11,14 @@ import type { Decision } from './decision.js'
 import { Enforcement } from './enforcement.js'
 import type { Proceed } from './enforcement.js'
 import { FST_QUOTA_OPTION, FST_QUOTA_POLICY, asError } from './errors.js'
-import { joinField } from './fields.js'
+import { createJitter } from './jitter.js'
 import { Leases } from './leases.js'
+import { joinedOccasion } from './occasion.js'
+import { createTransform } from './openapi.js'
+import type { Documented } from './openapi.js'
 import { OperatorFaults } from './operator.js'
 import { show } from './options.js'
-import { policyField } from './plan.js'
+import { createPartitionKey } from './partition-key.js'
 import type { Plan } from './plan.js'
 import { createQuota } from './quota.js'
 import type { Directory, Quota } from './quota.js'
@@ -28,7 +31,7 @@ import type { Wire } from './response.js'
 import { watchStore } from './store-watch.js'
 import { RouteTable } from './route-table.js'
 import type { RouteQuota } from './route-quota.js'
-import { checkFurtherSettings, readSettings } from './settings.js'
+import { checkCap, checkFurtherSettings, readSettings } from './settings.js'
 import type { QuotaOptions, Settings } from './settings.js'
 import { Visit } from './visit.js'
 import type { Services } from './visit.js'
@@ -128,7 +131,12 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
   const leases = new Leases(store, error =>
     faults.report(app.log, 'store', error, 'leases may be held until they end by themselves')
   )
-  const wire: Wire = { ...settings, ...refusalBody(settings.problem, faults) }
+  const wire: Wire = {
+    ...settings,
+    ...refusalBody(settings.problem, faults),
+    jitter: createJitter(settings.jitter),
+    partitionKey: createPartitionKey(settings.partitionKey, store, faults)
+  }
   const enforcement = new Enforcement(services, leases, wire, settings.onRefused)
   const table = new RouteTable(instance => scopeOf(instance)!, warnings)
   const publish = enforcement.publish.bind(enforcement)
@@ -140,10 +148,16 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
     endings ||= policy.algorithm.renew !== undefined || policy.refund !== undefined
   })
 
+  const documented: Documented = {
+    planOf: ({ config }) => table.planIn(config),
+    fields: settings.fields,
+    body: settings.problem === undefined ? 'draft' : settings.problem === false ? 'fastify' : 'own'
+  }
   const directory: Directory = {
     scopeOf: request => (request === undefined ? scope : scopeOf(request.server)!),
     partsOf: request => visit(request).parts,
-    routes: () => ({ complete: table.complete, routes: table.reports() })
+    routes: () => ({ complete: table.complete, routes: table.reports() }),
+    openapi: transform => createTransform(documented, transform)
   }
 
   app.decorate('quota', createQuota(services, leases, directory, publish))
@@ -159,7 +173,10 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
   app.addHook('onRoute', function (route) {
     table.declare(this, route)
   })
-  app.addHook('onReady', async () => table.compile())
+  app.addHook('onReady', async () => {
+    table.compile()
+    if (table.complete) checkCap(settings.cap, registry.policies.values())
+  })
   app.addHook('onRequest', (request, reply, done) => {
     let plan: Plan | undefined
     try {
@@ -215,11 +232,9 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
   function refuse(this: FastifyReply, decision: Decision): FastifyReply {
     checkRefused(decision)
     const visited = visit(this.request)
-    const { sheet, plan } = visited
     visited.stale = false // what follows is about this decision, whatever else was settled
     enforcement.tell(decision, this.request)
-    const limits = [...visited.decision.limits, ...decision.limits]
-    return sendRefusal(wire, this, sheet, decision, policyFieldWith(plan, limits))
+    return sendRefusal(wire, this, visited.sheet, decision, joinedOccasion(visited, decision))
   }
 }
 
@@ -227,15 +242,6 @@ function checkRefused(decision: Decision | undefined): void {
   if (decision?.outcome === 'refused' && Array.isArray(decision.limits)) return
   const got = decision?.outcome === undefined ? show(decision) : `one that is ${decision.outcome}`
   throw new FST_QUOTA_OPTION(`reply.refuse takes a refused decision, got ${got}`)
-}
-
-/** A refusal names no policy that the policies field does not list: those of other routes join it. */
-function policyFieldWith(plan: Plan | undefined, limits: Decision['limits']): string {
-  const own = plan?.policies ?? []
-  const others = limits
-    .map(({ policy }) => policy)
-    .filter(policy => own.every(({ name }) => name !== policy.name))
-  return joinField(plan?.policyField(limits), policyField(others))
 }
 
 function isPreflight({ method, headers }: FastifyRequest): boolean {

@@ -6,6 +6,7 @@ import type { Leases } from './leases.js'
 import type { Later } from './later.js'
 import { Ledger } from './ledger.js'
 import { asObject, refuser, show } from './options.js'
+import type { OpenApiTransform } from './openapi.js'
 import type { Parts } from './partition.js'
 import type { QuotaPolicy } from './policy.js'
 import type { Scope } from './registry.js'
@@ -16,6 +17,7 @@ import type { Answer, Place } from './store.js'
 import { SubjectParts, partitionOf, requestOf } from './subject.js'
 import type { Subject } from './subject.js'
 import type { Services, RequestParts } from './visit.js'
+import { remember } from './whose.js'
 
 /** `app.quota`: the same quota, for code outside the hooks. */
 export interface Quota {
@@ -42,6 +44,11 @@ export interface Quota {
   reset(subject: Subject, policies?: readonly string[]): Promise<void>
   /** The routes and their policies. Not complete if routes were declared before the plugin was loaded. */
   routes(): { readonly complete: boolean; readonly routes: readonly RouteReport[] }
+  /**
+   * The option `transform` for `@fastify/swagger`: documents the refusals of each route with quota, the fields of its
+   * responses, and its policies as `x-ratelimit-policies`. `transform` is your own one, if you have any; it comes first.
+   */
+  openapi(transform?: OpenApiTransform): OpenApiTransform
 }
 
 /** Of a server, what `app.quota` looks up. */
@@ -51,6 +58,7 @@ export interface Directory {
   /** Who a request is from, as its decision knows it. */
   partsOf(request: FastifyRequest): RequestParts
   routes: Quota['routes']
+  openapi: Quota['openapi']
 }
 
 /** Makes `app.quota`. */
@@ -102,7 +110,7 @@ export function createQuota(
     if (known.includes('closed')) return undecidable('closed', [])
     const charges = known.filter(place => typeof place === 'object')
     const nobody = charges.length === 0 && known.length > 0
-    return decide(charges, nobody ? { limits: [], source: 'open' } : await ask(charges), [])
+    return remember(decide(charges, nobody ? NOBODY_KNOWS : await ask(charges), []), charges)
   }
 
   return {
@@ -135,9 +143,12 @@ export function createQuota(
       await store.reset(await placesOf('reset', subject, policies))
     },
 
-    routes: directory.routes
+    routes: directory.routes,
+    openapi: directory.openapi
   }
 }
+
+const NOBODY_KNOWS: Answer = { limits: [], source: 'open' }
 
 async function withQuota<P extends Place>(
   services: Services,

@@ -13,6 +13,7 @@ import { ofPlan } from './pricing.js'
 import type { Registry } from './registry.js'
 import type { ServiceLimit } from './store.js'
 import type { Services } from './visit.js'
+import { remember } from './whose.js'
 
 /** Units charged before they are spent. What is never settled keeps its cost. */
 export interface Reservation extends Decision {
@@ -57,7 +58,7 @@ export async function reserve(
   const answer = await services.store.consume(charges)
   const accounts = ledger.enter(charges, answer, 'caller')
   leases.hold(ledger, accounts, reserver.whenAlive)
-  const decision = decide(charges, answer, [])
+  const decision = remember(decide(charges, answer, []), charges)
   if (decision.outcome === 'allowed') reserver.refresh(decision.limits)
   return reservation(reserver, decision, accounts)
 }

@@ -1,28 +1,34 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { NEVER } from './algorithm.js'
+import { announced, visible } from './announced.js'
+import type { Announced, Telling } from './announced.js'
 import { isCertain, refusing } from './decision.js'
 import type { Decision } from './decision.js'
 import {
   FIELD,
   carriesFields,
-  closestFirst,
   joinField,
   limitText,
+  partitionKeyText,
   retryAfter,
-  waitSeconds,
-  wholeSeconds
+  windowSeconds
 } from './fields.js'
-import { LEGACY_NAMES, xRateLimit } from './legacy.js'
-import type { XRateLimit } from './legacy.js'
+import { legacyFields } from './legacy.js'
+import type { Legacy, LegacyLimit } from './legacy.js'
+import type { KeyOf } from './partition-key.js'
+import type { QuotaPolicy } from './policy.js'
 import { problem, refusalDetail } from './problem.js'
 import type { Problem } from './problem.js'
-import type { ServiceLimit } from './store.js'
+import type { Whose } from './whose.js'
 
 /** What a server puts on the wire. */
-export interface Wire {
+export interface Wire extends Telling {
   /** Whether the draft's fields are sent. */
   readonly fields: boolean
-  readonly legacy: XRateLimit | false
+  readonly legacy: Legacy | false
+  readonly partitionKey: KeyOf | undefined
+  /** Whether SDKs that would retry a refusal by rules of their own are told not to. */
+  readonly sdkHints: boolean
   /** Milliseconds of the epoch, to be compared with `Date`. */
   readonly wallClock: () => number
   readonly bodyType: string
@@ -30,48 +36,58 @@ export interface Wire {
   readonly body: (decision: Decision, draft: Problem, request: FastifyRequest) => string
 }
 
-/** What was written to one response: our own text in each field, which may hold that of others too. */
+/** What a response is about, besides the decision. */
+export interface Occasion {
+  /** Its `RateLimit-Policy`, and the policies that are listed there. */
+  readonly policyField: string
+  readonly policies: () => readonly QuotaPolicy[]
+  readonly whose: Whose
+}
+
+/** What was written to one response: our own text in each list, which may hold that of others too, and the other fields. */
 export class WrittenFields {
   policy = ''
   limit = ''
-  legacy = false
+  legacy: readonly string[] = NO_NAMES
 }
 
+const NO_NAMES: readonly string[] = Object.freeze([])
+
 /**
- * Writes the fields of a decision, none if a store could not make it: no number is better than an invented one. Called again for the same response, it replaces what it
- * wrote before.
- * @param policyField The `RateLimit-Policy` of the response.
+ * Writes the fields of a decision, none if a store could not make it: no number is better than an invented one. Called again
+ * for the same response, it replaces what it wrote before.
  */
 export function writeFields(
   wire: Wire,
   reply: FastifyReply,
   sheet: WrittenFields,
   decision: Decision,
-  policyField: string
+  occasion: Occasion
 ): void {
   if (decision.outcome === 'allowed' ? !isCertain(decision) : decision.source === 'closed') {
     return removeFields(reply, sheet)
   }
   if (decision.limits.length === 0) return
-  const limits = shownLimits(decision)
+  const shown = announced(wire, occasion.whose, decision)
   if (wire.fields) {
-    sheet.policy = replace(reply, FIELD.policy, sheet.policy, policyField)
-    sheet.limit = replace(reply, FIELD.limit, sheet.limit, limits.map(itemText).join(', '))
+    const items = shown.map(each => itemText(each) + keyText(wire, reply.request, each, occasion))
+    sheet.policy = replace(reply, FIELD.policy, sheet.policy, occasion.policyField)
+    sheet.limit = replace(reply, FIELD.limit, sheet.limit, items.join(', '))
   }
-  if (wire.legacy === false) return
-  if (limits[0] === undefined) return removeLegacy(reply, sheet)
-  sheet.legacy = true
-  writeLegacy(wire.legacy.reset, reply, limits[0], wire.wallClock())
+  if (wire.legacy !== false) writeLegacy(wire, wire.legacy, reply, sheet, shown, occasion)
 }
 
 /**
- * Just before a response leaves: no fields on a status that must not carry them, and ours beside those set later.
+ * Just before a response leaves: no fields on a status that must not carry them, nor on a response that a cache may give to
+ * others, and ours beside those set later.
  * @returns The payload to send.
  */
 export function correctFields(reply: FastifyReply, sheet: WrittenFields, payload: unknown): unknown {
   // Fastify takes status and fields from a `Response` after the last hook.
   const fetched = isResponse(payload) ? payload : undefined
-  if (carriesFields(fetched?.status ?? reply.statusCode)) {
+  const status = fetched?.status ?? reply.statusCode
+  const caching = fetched?.headers.get('cache-control') ?? textOf(reply, 'cache-control')
+  if (carriesFields(status) && !isShared(caching)) {
     restore(reply, FIELD.policy, sheet.policy)
     restore(reply, FIELD.limit, sheet.limit)
     return fetched === undefined ? payload : restored(fetched, sheet)
@@ -80,20 +96,24 @@ export function correctFields(reply: FastifyReply, sheet: WrittenFields, payload
   return payload
 }
 
+/** Whether a response says that a shared cache may keep it (RFC 9111 §5.2.2), and so give one client's quota to another. */
+function isShared(cacheControl: string): boolean {
+  if (cacheControl === '') return false
+  const directives = cacheControl.toLowerCase().split(/[\s,]+/)
+  if (directives.includes('no-store') || directives.includes('private')) return false
+  return directives.some(directive => directive === 'public' || /^s-maxage="?0*[1-9]/.test(directive))
+}
+
 /** Answers with a refusal: status, fields and body. It does not pass through the error handler. */
 export function sendRefusal(
   wire: Wire,
   reply: FastifyReply,
   sheet: WrittenFields,
   decision: Decision,
-  policyField: string
+  occasion: Occasion
 ): FastifyReply {
-  const refused = refusing(decision)
-  const wait =
-    decision.source === 'closed'
-      ? backLater(decision.retryAfter ?? 0)
-      : retryAfter(refused.map(limit => ({ wait: limit.retryAfter, effectiveWindow: windowSeconds(limit) })))
-  writeFields(wire, reply, sheet, decision, policyField)
+  const wait = waitOf(wire, decision, occasion)
+  writeFields(wire, reply, sheet, decision, occasion)
   const waitIsTheirs = reply.hasHeader(FIELD.retryAfter)
   if (waitIsTheirs) {
     sheet.limit = replace(reply, FIELD.limit, sheet.limit, '')
@@ -101,6 +121,7 @@ export function sendRefusal(
   } else if (wait !== undefined) {
     reply.header(FIELD.retryAfter, String(wait))
   }
+  if (wire.sdkHints) reply.header('x-should-retry', 'false')
   for (const name of OF_THE_RESOURCE) reply.removeHeader(name)
   const draft = draftProblem(decision, waitIsTheirs ? undefined : wait)
   reply.code(draft.status).header('cache-control', 'no-store').header('content-type', wire.bodyType)
@@ -121,47 +142,65 @@ const OF_THE_RESOURCE = [
   'surrogate-control'
 ] as const
 
-/** What a client may see: refusing policies on a refusal, else all; the closest to exhaustion first. */
-function shownLimits(decision: Decision): readonly ServiceLimit[] {
-  const limits = decision.limits.filter(
-    ({ policy, allowed }) => policy.advertise && (decision.outcome === 'allowed' || !allowed)
-  )
-  return limits.length < 2 ? limits : limits.sort((a, b) => closestFirst(closeness(a), closeness(b)))
+const itemText = ({ limit, available, window }: Announced): string =>
+  limitText(limit.policy.prefix, available, window)
+
+function keyText(
+  { partitionKey }: Wire,
+  request: FastifyRequest,
+  { limit }: Announced,
+  { whose }: Occasion
+): string {
+  const key = partitionKey?.(request, limit.policy, whose)
+  return key === undefined ? '' : partitionKeyText(key)
 }
-
-const closeness = ({ policy, allowed, remaining }: ServiceLimit): Parameters<typeof closestFirst>[0] => ({
-  refused: !allowed,
-  remaining,
-  quota: policy.capacity,
-  window: policy.announcedWindow
-})
-
-const itemText = (limit: ServiceLimit): string =>
-  limitText(limit.policy.prefix, limit.remaining, windowSeconds(limit))
 
 /** Seconds until somebody can be asked again, in `ms`, spread so that clients do not come back together. */
 const backLater = (ms: number): number => Math.max(1, Math.ceil(ms / 1000)) + Math.floor(Math.random() * 3)
 
-/** `t` in whole seconds; 0: none. A wait is capped, a time to spend in is not: that would raise r / t. */
-function windowSeconds({ allowed, remaining, effectiveWindow }: ServiceLimit): number {
-  if (effectiveWindow === 0) return 0
-  return allowed && remaining > 0 ? wholeSeconds(effectiveWindow) : waitSeconds(effectiveWindow, 0)
+/** `Retry-After` of a refusal: no earlier than any `t`, for both are lengthened by the same. */
+function waitOf(wire: Wire, decision: Decision, occasion: Occasion): number | undefined {
+  if (decision.source === 'closed') return backLater(decision.retryAfter ?? 0)
+  return retryAfter(
+    refusing(decision).map(limit => {
+      const jitter = wire.jitter(limit.policy, occasion.whose)
+      return {
+        wait: limit.retryAfter,
+        effectiveWindow: windowSeconds(limit.effectiveWindow, 'wait', jitter),
+        jitter
+      }
+    })
+  )
 }
 
 function writeLegacy(
-  reset: XRateLimit['reset'],
+  wire: Wire,
+  legacy: Legacy,
   reply: FastifyReply,
-  limit: ServiceLimit,
-  now: number
+  sheet: WrittenFields,
+  shown: readonly Announced[],
+  { policies }: Occasion
 ): void {
-  const { policy, remaining, effectiveWindow } = limit
-  const values = xRateLimit(reset, { quota: policy.capacity, remaining, effectiveWindow }, now)
-  LEGACY_NAMES.forEach((name, i) => {
-    const value = values[i]
-    if (value === undefined) reply.removeHeader(name)
-    else reply.header(name, value)
+  const fields = legacyFields(legacy, {
+    limits: shown.map(uncapped),
+    policies: policies().map(({ capacity, announcedWindow }) => ({
+      quota: capacity,
+      window: announcedWindow
+    })),
+    now: wire.wallClock(),
+    beside: wire.fields
   })
+  removeLegacy(reply, sheet)
+  for (const [name, value] of fields) reply.header(name, value)
+  sheet.legacy = fields.map(([name]) => name)
 }
+
+const uncapped = ({ limit: { policy, remaining, effectiveWindow }, jitter }: Announced): LegacyLimit => ({
+  quota: policy.capacity,
+  unit: policy.unit,
+  remaining,
+  effectiveWindow: effectiveWindow === 0 ? 0 : effectiveWindow + jitter
+})
 
 function removeFields(reply: FastifyReply, sheet: WrittenFields): void {
   sheet.policy = replace(reply, FIELD.policy, sheet.policy, '')
@@ -170,8 +209,8 @@ function removeFields(reply: FastifyReply, sheet: WrittenFields): void {
 }
 
 function removeLegacy(reply: FastifyReply, sheet: WrittenFields): void {
-  if (sheet.legacy) for (const name of LEGACY_NAMES) reply.removeHeader(name)
-  sheet.legacy = false
+  for (const name of sheet.legacy) reply.removeHeader(name)
+  sheet.legacy = NO_NAMES
 }
 
 /** Puts `own` where `before` stands in a field, or at its end; the values of others stay. Returns `own`. */
@@ -240,7 +279,7 @@ function textOf(reply: FastifyReply, name: string): string {
 function draftProblem(decision: Decision, wait: number | undefined): Problem {
   const limits = refusing(decision)
   const status = limits.some(({ policy }) => policy.status === 429) ? 429 : 503
-  const shown = shownLimits(decision)
+  const shown = visible(decision)
   return problem({
     type: status === 429 ? 'quota-exceeded' : 'temporary-reduced-capacity',
     status,

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { FST_QUOTA_ROUTE } from './errors.js'
 import { refuser } from './options.js'
-import { compilePlan } from './plan.js'
+import { advertised, compilePlan, isAccompanied } from './plan.js'
 import type { Plan } from './plan.js'
 import type { Scope } from './registry.js'
 import { NO_WISH, readRouteQuota } from './route-quota.js'
@@ -80,6 +80,11 @@ export class RouteTable {
     return entry.plan
   }
 
+  /** The plan of a route that was declared; `undefined`: it has no quota, or is not known. */
+  planIn(config: unknown): Plan | undefined {
+    return (config as Config | undefined)?.[entryOf]?.plan
+  }
+
   /** A route that failed may have named a policy that another early route has written in place since. */
   #mayWork({ error, instance, defined }: Entry): boolean {
     return error !== undefined && this.#scopeOf(instance).registry.policies.size > defined
@@ -109,6 +114,9 @@ export class RouteTable {
     )
     const stages = entry.plan?.stages.filter(stage => stage !== undefined) ?? []
     if (stages.length > 1) this.#warnings.stages(entry.route, stages.map(({ hook }) => hook).join(', '))
+    const told = advertised(entry.plan?.policies ?? [])
+    const long = told.find(policy => policy.announcedWindow >= LONG && !isAccompanied(policy, told))
+    if (long !== undefined) this.#warnings.longWindow(long.name, entry.route)
   }
 
   #late(request: FastifyRequest, config: Config, failed: Entry | undefined): Entry {
@@ -138,6 +146,9 @@ export class RouteTable {
     }
   }
 }
+
+/** Seconds. */
+const LONG = 3600
 
 function earlyRoute({ routeOptions }: FastifyRequest): string {
   return `${[routeOptions.method].flat().join(', ')} ${routeOptions.url}`

@@ -1,10 +1,26 @@
 import type { FastifyRequest } from 'fastify'
+import type { Caps, Telling } from './announced.js'
 import type { Decision } from './decision.js'
 import { FST_QUOTA_OPTION } from './errors.js'
-import type { XRateLimit } from './legacy.js'
-import { asFunction, asInteger, asObject, asOneOf, knownKeys, refuser, outline, show } from './options.js'
+import type { Legacy } from './legacy.js'
+import type { PartitionKey } from './partition-key.js'
+import {
+  alternatives,
+  asBoolean,
+  asDuration,
+  asFunction,
+  asInteger,
+  asObject,
+  asOneOf,
+  knownKeys,
+  refuser,
+  outline,
+  show,
+  suggestion
+} from './options.js'
 import type { Refuse } from './options.js'
-import type { PolicyOptions, ShortPolicy } from './policy-options.js'
+import type { Duration, PolicyOptions, ShortPolicy } from './policy-options.js'
+import type { QuotaPolicy } from './policy.js'
 import type { Identify } from './registry.js'
 import type { Store } from './store.js'
 import { MemoryStore, memoryStore } from './stores/memory.js'
@@ -19,8 +35,24 @@ export interface QuotaOptions {
   readonly store?: Store | undefined
   /** The fields of the draft, or none; default `'draft-11'`. */
   readonly fields?: 'draft-11' | false | undefined
-  /** `X-RateLimit-*` for the policy closest to exhaustion, beside the draft's fields or instead; default `false`. */
-  readonly legacy?: XRateLimit | false | undefined
+  /**
+   * An older form of the fields for the policy closest to exhaustion, beside the draft's fields or instead; `'draft-7'` only
+   * instead, for it has their name. Default `false`.
+   */
+  readonly legacy?: Legacy | false | undefined
+  /** Which policies `RateLimit` lists: all, the default, or the one closest to exhaustion of each quota unit. */
+  readonly select?: 'all' | 'closest' | undefined
+  /**
+   * The most units per second that the fields invite to: of requests, or by quota unit; `false`: whatever there is. Default:
+   * ten times the rate of the quota, for fixed windows of more than a minute without a shorter policy beside.
+   */
+  readonly cap?: number | Caps | false | undefined
+  /** The longest time added to a wait, each client's always the same, so that they do not come back together; default `false`. */
+  readonly jitter?: Duration | false | undefined
+  /** What is sent as `pk` beside each limit; default `false`. */
+  readonly partitionKey?: PartitionKey | undefined
+  /** Adds `X-Should-Retry: false` to refusals, which keeps the SDKs of language models from retries of their own; default `false`. */
+  readonly sdkHints?: boolean | undefined
   /** Bits of an IPv6 address that are one client, 1 to 128; default 64. */
   readonly ipv6Prefix?: number | undefined
   /** Makes the body of a refusal; `false`: Fastify's own error body; default: the draft's problem types (RFC 9457). */
@@ -35,7 +67,13 @@ export interface QuotaOptions {
 export interface Settings {
   readonly store: Store
   readonly fields: boolean
-  readonly legacy: XRateLimit | false
+  readonly legacy: Legacy | false
+  readonly select: Telling['select']
+  readonly cap: Telling['cap']
+  /** Milliseconds. */
+  readonly jitter: number
+  readonly partitionKey: PartitionKey
+  readonly sdkHints: boolean
   readonly ipv6Prefix: number
   readonly problem: NonNullable<QuotaOptions['problem']> | undefined
   readonly onRefused: QuotaOptions['onRefused']
@@ -48,22 +86,16 @@ const OPTIONS = [
   'store',
   'fields',
   'legacy',
+  'select',
+  'cap',
+  'jitter',
+  'partitionKey',
+  'sdkHints',
   'ipv6Prefix',
   'problem',
   'onRefused',
   'clock'
 ] as const satisfies readonly (keyof QuotaOptions)[]
-
-/** Options that are agreed but not built, and the value that asks for nothing. */
-const NOT_YET: Readonly<Record<string, unknown>> = {
-  select: 'all',
-  cap: undefined,
-  jitter: false,
-  partitionKey: false,
-  sdkHints: false
-}
-
-const LEGACY_NOT_YET: readonly unknown[] = ['draft-6', 'draft-7', 'llm']
 
 /** What people bring from other limiters, and the name it has here. */
 const HABITS: Readonly<Record<string, string>> = {
@@ -85,6 +117,9 @@ const HABITS: Readonly<Record<string, string>> = {
   onExceeded: 'onRefused'
 }
 
+/** Milliseconds. */
+const LONGEST_JITTER = 3_600_000
+
 /** Fastify's own options of `register`. */
 const OF_REGISTER = ['prefix', 'logLevel', 'logSerializers']
 
@@ -95,12 +130,18 @@ const OF_REGISTER = ['prefix', 'logLevel', 'logSerializers']
 export function readSettings(written: unknown): Settings {
   const refuse = refuser(FST_QUOTA_OPTION, 'fastify-quota')
   const options = readKnown(refuse, written)
-  const { fields = 'draft-11', legacy = false, ipv6Prefix = 64, problem, onRefused, clock } = options
+  const { fields = 'draft-11', legacy = false, select = 'all', cap, jitter = false } = options
+  const { partitionKey = false, sdkHints = false, ipv6Prefix = 64, problem, onRefused, clock } = options
   const wallClock = clock === undefined ? undefined : steady(refuse, clock)
   return {
     store: readStore(refuse, options['store'], wallClock),
     fields: asOneOf(refuse, 'fields', fields, ['draft-11', false]) !== false,
-    legacy: readLegacy(refuse, legacy),
+    legacy: readLegacy(refuse, legacy, fields),
+    select: asOneOf(refuse, 'select', select, ['all', 'closest'] as const),
+    cap: readCap(refuse, cap),
+    jitter: jitter === false ? 0 : readJitter(refuse, jitter),
+    partitionKey: readPartitionKey(refuse, partitionKey),
+    sdkHints: asBoolean(refuse, 'sdkHints', sdkHints),
     ipv6Prefix: asInteger(refuse, 'ipv6Prefix', ipv6Prefix, 1, 128),
     problem: readProblem(refuse, problem),
     onRefused:
@@ -129,22 +170,23 @@ export function checkFurtherSettings(written: unknown): void {
 function readKnown(refuse: Refuse, written: unknown): Readonly<Record<string, unknown>> {
   const options: Record<string, unknown> = asObject(refuse, 'options', written)
   for (const option of OF_REGISTER) delete options[option]
-  for (const option of Object.keys(NOT_YET)) {
-    if (options[option] !== undefined && options[option] !== NOT_YET[option]) {
-      refuse(`${option} is not supported yet, got ${show(options[option])}`)
-    }
-    delete options[option]
-  }
   knownKeys(refuse, options, OPTIONS, HABITS)
   if (options['policies'] === undefined) refuse("policies is required, such as { default: '100/1m' }")
   return options
 }
 
-function readLegacy(refuse: Refuse, value: unknown): XRateLimit | false {
-  if (value === false) return false
-  if (LEGACY_NOT_YET.includes(value)) refuse(`legacy ${show(value)} is not supported yet`)
+function readLegacy(refuse: Refuse, value: unknown, fields: unknown): Legacy | false {
+  if (value === false || value === 'draft-6' || value === 'llm') return value
+  if (value === 'draft-7') {
+    if (fields === false) return value
+    refuse(
+      "legacy 'draft-7' has the names of the draft's fields and cannot stand beside them: add fields: false"
+    )
+  }
   if (typeof value !== 'object' || value === null) {
-    refuse(`legacy must be false or { style: 'x-ratelimit', reset: 'delta' | 'epoch' }, got ${show(value)}`)
+    refuse(
+      `legacy must be false, 'draft-6', 'draft-7', 'llm' or { style: 'x-ratelimit', reset: 'delta' | 'epoch' }, got ${show(value)}`
+    )
   }
   const legacy = asObject(refuse, 'legacy', value)
   knownKeys(message => refuse(`legacy: ${message}`), legacy, ['style', 'reset'])
@@ -152,6 +194,43 @@ function readLegacy(refuse: Refuse, value: unknown): XRateLimit | false {
     style: asOneOf(refuse, 'legacy.style', legacy['style'], ['x-ratelimit'] as const),
     reset: asOneOf(refuse, 'legacy.reset', legacy['reset'], ['delta', 'epoch'] as const)
   }
+}
+
+function readCap(refuse: Refuse, value: unknown): Telling['cap'] {
+  if (value === undefined) return 'long windows'
+  if (value === false) return false
+  const caps =
+    typeof value === 'object' && value !== null ? asObject(refuse, 'cap', value) : { requests: value }
+  const rates = Object.values(caps)
+  if (rates.length > 0 && rates.every(isRate)) return caps as Caps
+  return refuse(
+    `cap must be false, or units per second: a number above 0 or { [unit]: number }, got ${show(value)}`
+  )
+}
+
+const isRate = (value: unknown): boolean => typeof value === 'number' && Number.isFinite(value) && value > 0
+
+/**
+ * Checks `cap` against the policies, once all are known: a misspelt unit would cap nothing.
+ * @throws FST_QUOTA_OPTION for a unit that none of them counts in.
+ */
+export function checkCap(cap: Settings['cap'], policies: Iterable<QuotaPolicy>): void {
+  if (typeof cap !== 'object') return
+  const units = [...new Set([...policies].map(({ unit }) => unit))]
+  const stranger = Object.keys(cap).find(unit => !units.includes(unit))
+  if (stranger === undefined) return
+  const hint = suggestion(stranger, units) || `; expected ${alternatives(units)}`
+  refuser(FST_QUOTA_OPTION, 'fastify-quota')(`cap names ${show(stranger)}, which no policy counts${hint}`)
+}
+
+function readJitter(refuse: Refuse, value: unknown): number {
+  const jitter = asDuration(refuse, 'jitter', value)
+  return jitter <= LONGEST_JITTER ? jitter : refuse(`jitter must be at most 1h, got ${show(value)}`)
+}
+
+function readPartitionKey(refuse: Refuse, value: unknown): PartitionKey {
+  if (value === false || value === 'hash' || typeof value === 'function') return value as PartitionKey
+  return refuse(`partitionKey must be false, 'hash' or a function of the request, got ${show(value)}`)
 }
 
 function readProblem(refuse: Refuse, value: unknown): Settings['problem'] {

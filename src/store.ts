@@ -66,6 +66,8 @@ export interface Store {
   peek(places: readonly Place[]): Later<Answer>
   /** Forgets what these policies have counted for these partitions. */
   reset(places: readonly Place[]): Later<void>
+  /** A digest of a text that tells nothing about it, the same wherever the quota is shared: 16 bytes. */
+  label?(text: string): Uint8Array
   /** Told of each policy while the app starts; answers why it cannot count it, if it cannot. */
   expect?(policy: QuotaPolicy): string | undefined
   /** Told by each app that begins to use it; what it returns is waited for. */

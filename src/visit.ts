@@ -124,6 +124,8 @@ export class Visit {
   decision: Decision = UNDECIDED
   /** The stages from this one on are still to come. */
   nextStage = 0
+  /** Where its policies have counted it. */
+  readonly places: Place[] = []
   /** Where the body is charged as it arrives. */
   readonly metered: Place[] = []
   /** What was written to the response. */

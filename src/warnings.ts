@@ -10,6 +10,7 @@ export interface Warnings {
   readonly untrustedForwarding: WarningItem
   readonly chosenAddress: WarningItem
   readonly noAddress: WarningItem
+  readonly longWindow: WarningItem
   readonly lateIdentity: WarningItem
 }
 
@@ -41,6 +42,11 @@ export function createWarnings(): Warnings {
     noAddress: warning(
       'FST_QUOTA_NO_ADDRESS',
       'a request had no client address (a Unix socket has none); all such requests share one partition'
+    ),
+    longWindow: warning(
+      'FST_QUOTA_LONG_WINDOW',
+      'policy "%s" has a window of an hour or more and no shorter one beside it on %s: a client may spend all of it at ' +
+        'once; add a policy of the same unit with a short window'
     ),
     lateIdentity: warning(
       'FST_QUOTA_LATE_IDENTITY',

@@ -62,6 +62,19 @@ const rules: readonly Rule[] = [
     modules: /^cli\.ts$/,
     mayImport: /^(simulate\/|node:|commander$)/
   },
+  { why: 'the names on the wire need nothing', modules: /^wire-names\.ts$/, mayImport: /^$/ },
+  {
+    why: 'the client knows the names on the wire and how to refuse an option, and runs in a browser',
+    modules: /^client\/(?!testing\/)/,
+    mayImport: /^(client\/(?!testing\/)|(wire-names|options)\.ts$)/
+  },
+  {
+    why: 'the mock server writes what the plugin writes',
+    modules: /^client\/testing\//,
+    mayImport:
+      /^(client\/(testing\/|errors\.ts$)|(fields|options|problem)\.ts$|node:(http|net|stream\/consumers)$)/
+  },
+  { why: 'nothing needs the client', modules: /^(?!client\/)/, mustNotImport: /^client\// },
   {
     why: 'the plugin loads nothing of the command line',
     modules: /^(?!(simulate\/|cli\.ts$))/,

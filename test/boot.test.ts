@@ -58,7 +58,9 @@ async function allRefused(
 t.test('plugin options that are wrong stop the app', async t => {
   const policies = POLICIES
   const user = (): string => 'me'
-  const known = 'expected policies, identify, store, fields, legacy, ipv6Prefix, problem, onRefused, clock'
+  const known =
+    'expected policies, identify, store, fields, legacy, select, cap, jitter, partitionKey, sdkHints, ipv6Prefix, ' +
+    'problem, onRefused, clock'
   const store = {
     consume: () => ({ limits: [], source: 'redis' }),
     settle: () => ({ limits: [], source: 'redis' }),
@@ -99,8 +101,19 @@ t.test('plugin options that are wrong stop the app', async t => {
       { policies, legacy: { style: 'x-ratelimit' } },
       'legacy.reset must be "delta" or "epoch", got undefined'
     ],
-    [{ policies, legacy: 'draft-6' }, 'legacy "draft-6" is not supported yet'],
-    [{ policies, select: 'closest' }, 'select is not supported yet, got "closest"'],
+    [
+      { policies, legacy: 'draft-7' },
+      "legacy 'draft-7' has the names of the draft's fields and cannot stand beside them: add fields: false"
+    ],
+    [
+      { policies, select: 'closets' },
+      'select must be "all" or "closest", got "closets"; did you mean "closest"?'
+    ],
+    [
+      { policies, cap: { request: 10 } },
+      'cap names "request", which no policy counts; did you mean "requests"?'
+    ],
+    [{ policies, store, partitionKey: 'hash' }, "partitionKey 'hash' needs a store with the method label"],
     [{ policies, ipv6Prefix: 0 }, 'ipv6Prefix must be an integer from 1 to 128, got 0'],
     [{ policies, ipv6Prefix: 129 }, 'ipv6Prefix must be an integer from 1 to 128, got 129'],
     [

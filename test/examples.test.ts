@@ -4,10 +4,12 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { Validator } from '@seriousme/openapi-schema-validator'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -19,6 +21,7 @@ import { build as legacyFields } from '../examples/legacy-fields.js'
 import { build as llmGateway } from '../examples/llm-gateway/app.js'
 import { pretend } from '../examples/llm-gateway/model.js'
 import { tokensIn } from '../examples/llm-gateway/tokens.js'
+import { build as openapi, writeDocument } from '../examples/openapi.js'
 import { build as outsideHooks } from '../examples/outside-hooks.js'
 import { build as partitions } from '../examples/partitions.js'
 import { build as plans } from '../examples/plans.js'
@@ -34,6 +37,7 @@ import { build as stages } from '../examples/stages.js'
 import { build as testing } from '../examples/testing.js'
 import { build as uploads } from '../examples/uploads.js'
 import { build as watch } from '../examples/watch.js'
+import { build as wire } from '../examples/wire.js'
 
 const root = new URL('../../', import.meta.url)
 
@@ -149,6 +153,44 @@ t.test('legacy-fields: the older fields show the policy closest to its end', asy
   })
   t.equal(all[10]!.statusCode, 429)
   t.match(all[10]!.headers, { 'x-ratelimit-remaining': '0', 'retry-after': '10' })
+})
+
+t.test('wire: the closest of each unit, capped, with whose quota it is, and what SDKs read', async t => {
+  const app = await opened(t, wire())
+  const all = await answers(app, as('ann', '/'), 51)
+  t.match(all[0]!.headers, {
+    'ratelimit-policy': '"rpm";q=60;w=60, "rpd";q=5000;w=86400, "tpm";q=100000;qu="tokens";w=60',
+    ratelimit: '"tpm";r=98000;t=98;pk=:YWNtZQ==:, "rpm";r=59;t=60;pk=:YWNtZQ==:',
+    'x-ratelimit-remaining-requests': '59',
+    'x-ratelimit-remaining-tokens': '98000',
+    'x-ratelimit-reset-tokens': '1m0s'
+  })
+  t.equal(all[0]!.headers['x-should-retry'], undefined)
+  const refused = all[50]!
+  t.equal(refused.statusCode, 429)
+  const [, wait] = /^"tpm";r=0;t=(\d+);pk=:YWNtZQ==:$/.exec(String(refused.headers['ratelimit'])) ?? []
+  t.match(refused.headers, { 'retry-after': wait, 'x-should-retry': 'false' })
+  t.match((await app.inject('/')).headers, { ratelimit: /^"tpm";r=98000;t=98;pk=:dmlzaXRvcg==:/ })
+})
+
+t.test('openapi: a document in a file, valid, that tells the policies, the fields and the refusals', async t => {
+  const app = await opened(t, openapi())
+  const path = join(t.testdir(), 'openapi.json')
+  await writeDocument(path)
+  const { valid, errors } = await new Validator().validate(path)
+  t.ok(valid, JSON.stringify(errors))
+  const served = (await app.inject('/openapi.json')).json<{ paths: Record<string, { get: object }> }>()
+  t.strictSame(JSON.parse(readFileSync(path, 'utf8')), served)
+  t.match(served.paths['/weather']!.get, {
+    'x-ratelimit-policies': [
+      { name: 'burst', quota: 20, window: 10, unit: 'requests', partition: 'ip' },
+      { name: 'daily', quota: 5000, window: 86_400, unit: 'requests', partition: 'ip' }
+    ],
+    responses: { 200: { description: 'The weather now.' }, 429: {}, 503: {} }
+  })
+  const weather = await app.inject('/weather')
+  t.strictSame(weather.json(), { celsius: 21 })
+  t.match(weather.headers, { ratelimit: '"burst";r=19;t=10, "daily";r=4999;t=86400' })
 })
 
 t.test('problem-body: refusals in the words of the API, counted', async t => {

@@ -6,18 +6,20 @@ import { NEVER, UNKNOWN } from '../src/algorithm.js'
 import {
   FIELD,
   LONGEST_WAIT,
+  capped,
   carriesFields,
   closestFirst,
   joinField,
   limitPrefix,
   limitText,
-  measuredLimit,
+  partitionKeyText,
   retryAfter,
   retryAfterDate,
   serializeLimits,
   serializePolicies,
   waitSeconds,
-  wholeSeconds
+  wholeSeconds,
+  windowSeconds
 } from '../src/fields.js'
 import type { ParameterValue } from '../src/fields.js'
 
@@ -175,6 +177,18 @@ t.test('a policy appears once in a field, a limit once per partition key', async
 t.test('a partition key that is a view of a larger buffer is written alone', async t => {
   const partitionKey = new Uint8Array([1, 2, 97, 3]).subarray(2, 3)
   t.equal(serializeLimits([{ name: 'a', available: 1, partitionKey }]), '"a";r=1;pk=:YQ==:')
+  t.equal(partitionKeyText(partitionKey), ';pk=:YQ==:')
+})
+
+t.test('a partition key on the hot path is the text of the checked one', async () => {
+  check(
+    fc.property(name, integer, fc.uint8Array({ maxLength: 130 }), (name, available, partitionKey) => {
+      const text = limitText(limitPrefix(name), available, 9) + partitionKeyText(partitionKey)
+      assert.equal(text, serializeLimits([{ name, available, effectiveWindow: 9, partitionKey }]))
+      const bytes = parseList(text)[0]?.[1].get('pk')
+      assert.deepEqual(new Uint8Array(bytes as ArrayBuffer), partitionKey)
+    })
+  )
 })
 
 t.test('whole seconds are never early, never a second late and never 0', async () => {
@@ -203,11 +217,60 @@ t.test('a wait is whole seconds that fit a timer', async () => {
   )
 })
 
-t.test('jitter and the longest wait change only a window in which nothing is left', async t => {
-  t.strictSame(measuredLimit('a', 1, 29_001, 5000), { name: 'a', available: 1, effectiveWindow: 30 })
-  t.strictSame(measuredLimit('a', 0, -9000, 5000), { name: 'a', available: 0, effectiveWindow: 5 })
-  t.equal(measuredLimit('a', 0.5, 1e13).effectiveWindow, LONGEST_WAIT)
-  t.equal(measuredLimit('a', 1, 1e13).effectiveWindow, 1e10)
+t.test('jitter and the longest wait change a wait, and no time to spend units in', async t => {
+  t.equal(windowSeconds(29_001, 'window', 5000), 30)
+  t.equal(windowSeconds(29_001, 'wait', 5000), 35)
+  t.equal(windowSeconds(29_001, 'wait'), 30)
+  t.equal(windowSeconds(-9000, 'wait', 5000), 5)
+  t.equal(windowSeconds(1e13, 'wait'), LONGEST_WAIT)
+  t.equal(windowSeconds(1e13, 'window'), 1e10)
+})
+
+t.test('a window that nobody knows is none, jitter or not', async t => {
+  t.equal(windowSeconds(0, 'wait', 5000), 0)
+  t.equal(windowSeconds(0, 'window'), 0)
+})
+
+const rate = fc.record({
+  units: fc.oneof(fc.integer({ min: 1, max: 10 ** 6 }), fc.double({ min: 0.001, max: 1000, noNaN: true })),
+  seconds: fc.integer({ min: 1, max: 10 ** 6 })
+})
+const adjust = fc.constantFrom('available' as const, 'window' as const)
+
+t.test(
+  'a cap holds, leaves something, and tells neither more units nor less time than there is',
+  async () => {
+    check(
+      fc.property(
+        fc.integer({ min: 1, max: 10 ** 6 }),
+        fc.integer({ min: 1, max: 10 ** 6 }),
+        rate,
+        adjust,
+        (available, window, most, adjust) => {
+          const told = capped(available, window, most, adjust)
+          assert.ok(Number.isInteger(told.available) && Number.isInteger(told.window))
+          assert.ok(told.available >= 1 && told.available <= available && told.window >= window)
+          assert.ok(told.available * most.seconds <= most.units * told.window * (1 + 1e-12))
+          if (adjust === 'window') assert.equal(told.available, available)
+          else if (told.window > window) assert.equal(told.available, 1)
+          if (available * most.seconds <= most.units * window) assert.deepEqual(told, { available, window })
+        }
+      )
+    )
+  }
+)
+
+t.test('a cap of whole numbers is exact, where their quotient is not', async t => {
+  // 130 / 3600 · 360 is less than 13 in floating point.
+  const most = { units: 130, seconds: 3600 }
+  t.strictSame(capped(13, 360, most, 'available'), { available: 13, window: 360 })
+  t.strictSame(capped(13, 359, most, 'available'), { available: 12, window: 359 })
+  t.strictSame(capped(13, 359, most, 'window'), { available: 13, window: 360 })
+})
+
+t.test('a cap says nothing of what has no window', async t => {
+  t.strictSame(capped(5, 0, { units: 1, seconds: 100 }, 'available'), { available: 5, window: 0 })
+  t.strictSame(capped(5, 0, { units: 1, seconds: 100 }, 'window'), { available: 5, window: 0 })
 })
 
 const known = fc.record({

@@ -8,19 +8,24 @@ import { concurrency } from '../src/algorithms/concurrency.js'
 import { fixedWindow } from '../src/algorithms/fixed-window.js'
 import { slidingWindowCounter } from '../src/algorithms/sliding-window-counter.js'
 import { slidingWindow } from '../src/algorithms/sliding-window.js'
+import { announced } from '../src/announced.js'
+import type { Telling } from '../src/announced.js'
+import { UNDECIDED } from '../src/decision.js'
 import {
+  capped,
   carriesFields,
-  closestFirst,
-  measuredLimit,
   retryAfter,
   retryAfterDate,
   serializeLimits,
   serializePolicies,
-  wholeSeconds
+  wholeSeconds,
+  windowSeconds
 } from '../src/fields.js'
 import type { LimitItem, ParameterValue, PolicyItem } from '../src/fields.js'
+import { compilePolicy } from '../src/policy.js'
 import { problem } from '../src/problem.js'
 import type { ProblemType } from '../src/problem.js'
+import type { ServiceLimit } from '../src/store.js'
 
 /** A vector as fields.json writes it: the forms of the inputs overlap, so every member of them may be missing. */
 interface Vector {
@@ -77,6 +82,7 @@ interface WireLimit extends WireItem {
 
 interface WireState {
   readonly name: string
+  readonly qu?: string
   readonly q: number
   readonly r: number
   readonly t: number
@@ -101,14 +107,12 @@ interface AlgorithmState {
   readonly elapsedMs: number
   readonly inFlight: number
   readonly deniedCost?: number
-  readonly cap?: unknown
+  readonly cap?: { readonly maxPerSecond: number; readonly adjust: 'lower-r' | 'raise-t' }
 }
 
 /** Vectors that are not run here, and why. */
 const NOT_HERE: readonly (readonly [reason: string, applies: (input: Input) => boolean])[] = [
-  ['the fields are only written, not parsed', ({ parse }) => parse !== undefined],
-  ['select: closest comes with the wire', ({ select }) => select === 'closest'],
-  ['the cap on r/t comes with the wire', ({ algorithm }) => algorithm?.cap !== undefined]
+  ['the fields are only written, not parsed', ({ parse }) => parse !== undefined]
 ]
 
 const NOW = 1_800_000_000_000
@@ -147,13 +151,20 @@ function policyItem(policy: WirePolicy): PolicyItem {
 
 function limitItem(limit: WireLimit): LimitItem {
   const { name, r, t: effectiveWindow, remaining, windowLeftMs, jitterMs } = limit
-  if (remaining !== undefined) return measuredLimit(name, remaining, windowLeftMs, jitterMs)
+  if (remaining !== undefined) return measured(name, remaining, windowLeftMs, jitterMs)
   return {
     name,
     available: number(r),
     effectiveWindow: effectiveWindow && number(effectiveWindow),
     ...extras(limit)
   }
+}
+
+/** Measured values: a window that ended just now is one that is over. */
+function measured(name: string, remaining: number, windowLeft: number, jitter?: number): LimitItem {
+  const available = Math.max(0, Math.floor(remaining))
+  const what = available === 0 ? 'wait' : 'window'
+  return { name, available, effectiveWindow: windowSeconds(windowLeft || -1, what, jitter) }
 }
 
 interface Stored {
@@ -217,19 +228,54 @@ function decided(name: string, input: AlgorithmState): LimitItem {
   const params = algorithm.params({ ...USUAL, ...terms })
   const { remaining, effectiveWindow } = algorithm.step(state, params, now, input.deniedCost ?? 0)
   if (effectiveWindow === 0) return { name, available: remaining }
-  return measuredLimit(name, remaining, effectiveWindow)
+  const item = measured(name, remaining, effectiveWindow)
+  if (input.cap === undefined) return item
+  const { maxPerSecond, adjust } = input.cap
+  const most = { units: maxPerSecond, seconds: 1 }
+  const { available, window } = capped(
+    item.available,
+    item.effectiveWindow!,
+    most,
+    adjust === 'lower-r' ? 'available' : 'window'
+  )
+  return { name, available, effectiveWindow: window }
 }
 
+/** What is told of these states, as of a decision. */
 function selected({ select, statusCode = 200, states = [] }: Input): string {
   if (!carriesFields(statusCode)) return ''
-  const listed = states.filter(({ violated }) => select === 'all' || violated === true)
-  const order = listed.map(({ name, q, r, t: window, violated = false }) => {
-    return { name, refused: violated, remaining: r, quota: q, window }
+  const telling: Telling = {
+    select: select === 'closest' ? 'closest' : 'all',
+    cap: false,
+    jitter: () => 0
+  }
+  const shown = announced(telling, () => undefined, {
+    ...UNDECIDED,
+    outcome: states.some(({ violated }) => violated) ? 'refused' : 'allowed',
+    limits: states.map(serviceLimit)
   })
-  order.sort(closestFirst)
   return serializeLimits(
-    order.map(({ name, remaining, window }) => ({ name, available: remaining, effectiveWindow: window }))
+    shown.map(({ limit, available, window }) => ({
+      name: limit.policy.name,
+      available,
+      effectiveWindow: window
+    }))
   )
+}
+
+/** The window of a state is not told: the time left stands for it. */
+function serviceLimit({ name, q, qu = 'requests', r, t: left, violated = false }: WireState): ServiceLimit {
+  const policy = compilePolicy(name, { quota: q, window: left, unit: qu }, [])
+  return {
+    policy,
+    units: 1,
+    allowed: !violated,
+    remaining: r,
+    effectiveWindow: left * 1000,
+    retryAfter: violated ? left * 1000 : 0,
+    delay: 0,
+    charges: []
+  }
 }
 
 function limitField(input: Input): string {

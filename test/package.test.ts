@@ -33,14 +33,17 @@ t.test('every import form gives a plugin that admits two requests and refuses th
   for (const script of scripts) t.equal(await run(script), '', script)
 })
 
-t.test('the package is an ES module with one entry, its types, and its package.json', async t => {
+t.test('the package is an ES module with these entries, each with its types, and its package.json', async t => {
+  const entries = { '.': 'index', './client': 'client/index', './client/testing': 'client/testing/index' }
+  const forms = Object.entries(entries).map(([entry, path]) => [
+    entry,
+    { types: `./dist/src/${path}.d.ts`, default: `./dist/src/${path}.js` }
+  ])
   t.equal(manifest.type, 'module')
-  t.strictSame(manifest.exports, {
-    '.': { types: './dist/src/index.d.ts', default: './dist/src/index.js' },
-    './package.json': './package.json'
-  })
-  t.ok(existsSync(new URL('dist/src/index.d.ts', root)))
-  t.ok(existsSync(new URL('dist/src/index.js', root)))
+  t.strictSame(manifest.exports, { ...Object.fromEntries(forms), './package.json': './package.json' })
+  for (const path of Object.values(entries)) {
+    for (const type of ['d.ts', 'js']) t.ok(existsSync(new URL(`dist/src/${path}.${type}`, root)), path)
+  }
 })
 
 t.test('the package exports these values and types, and no other', async t => {
@@ -70,6 +73,7 @@ const TYPES = [
   'AlgorithmName',
   'AllOf',
   'Answer',
+  'Caps',
   'Charge',
   'Cost',
   'Decision',
@@ -81,10 +85,13 @@ const TYPES = [
   'Identify',
   'Identity',
   'Lease',
+  'Legacy',
   'MemoryStore',
   'MemoryStoreOptions',
+  'OpenApiTransform',
   'Params',
   'Partition',
+  'PartitionKey',
   'PartitionRule',
   'Parts',
   'Place',

@@ -67,6 +67,39 @@ t.test('a route that is decided in several stages is warned of as it is compiled
   ])
 })
 
+t.test('a long window without a shorter one beside it is warned of, once for all routes', async t => {
+  const cases: readonly (readonly [policies: object, long: string | undefined])[] = [
+    [{ hourly: '9/1h' }, 'hourly'],
+    [{ bucket: { quota: 60, window: '1m', algorithm: 'token-bucket', burst: 3600 } }, 'bucket'],
+    [{ plan: { quota: () => 9, window: '1d' } }, 'plan'],
+    [{ hourly: '9/1h', daily: '9/1d' }, 'hourly'],
+    [{ daily: '9/1d', tokens: { quota: 9, window: '1m', unit: 'tokens' } }, 'daily'],
+    [{ daily: '9/1d', internal: { quota: 9, window: '1m', advertise: false } }, 'daily'],
+    [{ daily: '9/1d', trial: { quota: 9, window: '1m', mode: 'shadow' } }, 'daily'],
+    [{ daily: '9/1d', slots: { quota: 9, algorithm: 'concurrency' } }, 'daily'],
+    [{ minutes: '9/59m' }, undefined],
+    [{ burst: '9/10s', daily: '9/1d' }, undefined],
+    [{ internal: { quota: 9, window: '1d', advertise: false } }, undefined],
+    [{ trial: { quota: 9, window: '1d', mode: 'shadow' } }, undefined],
+    [{ slots: { quota: 9, algorithm: 'concurrency' } }, undefined]
+  ]
+  for (const [policies, long] of cases) {
+    const emitted = t.capture(process, 'emitWarning')
+    const scope = new Scope(new Registry())
+    scope.add(policies)
+    const table = new RouteTable(() => scope, createWarnings())
+    for (const url of ['/none', '/a', '/b']) {
+      table.declare(instance, route(url, url === '/none' ? { quota: false } : undefined))
+    }
+    table.compile()
+    emitted.restore()
+    const warned = emitted().map(({ args: [message, , code] }) => `${String(code)} ${message}`)
+    t.equal(warned.length, long === undefined ? 0 : 1, JSON.stringify(policies))
+    if (long !== undefined) t.match(warned[0], `FST_QUOTA_LONG_WINDOW policy "${long}" `)
+    if (long !== undefined) t.match(warned[0], ' on GET /a:')
+  }
+})
+
 t.test('the config that an application hands over is left as it is', async t => {
   const config = Object.freeze({ quota: ['other'], mine: true })
   const [one, two] = [route('/one', config), route('/two', config)]

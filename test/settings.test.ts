@@ -1,6 +1,6 @@
 import t from 'tap'
 import { compilePolicy } from '../src/policy.js'
-import { checkFurtherSettings, readSettings } from '../src/settings.js'
+import { checkCap, checkFurtherSettings, readSettings } from '../src/settings.js'
 import type { Store } from '../src/store.js'
 import { MemoryStore, memoryStore } from '../src/stores/memory.js'
 
@@ -21,6 +21,11 @@ t.test('the settings have the agreed defaults', async t => {
   t.strictSame(settings, {
     fields: true,
     legacy: false,
+    select: 'all',
+    cap: 'long windows',
+    jitter: 0,
+    partitionKey: false,
+    sdkHints: false,
     ipv6Prefix: 64,
     problem: undefined,
     onRefused: undefined,
@@ -30,6 +35,7 @@ t.test('the settings have the agreed defaults', async t => {
 
 t.test('every option arrives in the settings', async t => {
   const problem = (): object => ({})
+  const partitionKey = (): string => 'acme'
   const onRefused = (): void => undefined
   const store = foreignStore()
   const { wallClock, ...settings } = readSettings({
@@ -38,6 +44,11 @@ t.test('every option arrives in the settings', async t => {
     store,
     fields: false,
     legacy: { style: 'x-ratelimit', reset: 'epoch' },
+    select: 'closest',
+    cap: { requests: 10, tokens: 0.5 },
+    jitter: '2s',
+    partitionKey,
+    sdkHints: true,
     ipv6Prefix: 56,
     problem,
     onRefused
@@ -48,6 +59,11 @@ t.test('every option arrives in the settings', async t => {
     store,
     fields: false,
     legacy: { style: 'x-ratelimit', reset: 'epoch' },
+    select: 'closest',
+    cap: Object.assign(Object.create(null) as object, { requests: 10, tokens: 0.5 }),
+    jitter: 2000,
+    partitionKey,
+    sdkHints: true,
     ipv6Prefix: 56,
     problem,
     onRefused
@@ -56,6 +72,14 @@ t.test('every option arrives in the settings', async t => {
   t.equal(readSettings({ policies, ipv6Prefix: 1 }).ipv6Prefix, 1)
   t.equal(readSettings({ policies, ipv6Prefix: 128 }).ipv6Prefix, 128)
   t.equal(readSettings({ policies, fields: 'draft-11', legacy: false }).fields, true)
+  for (const legacy of ['draft-6', 'llm'] as const) t.equal(readSettings({ policies, legacy }).legacy, legacy)
+  t.equal(readSettings({ policies, fields: false, legacy: 'draft-7' }).legacy, 'draft-7')
+  t.equal(readSettings({ policies, partitionKey: 'hash' }).partitionKey, 'hash')
+  t.equal(readSettings({ policies, cap: false }).cap, false)
+  t.match(readSettings({ policies, cap: 0.5 }).cap, { requests: 0.5 }, 'a number is of requests')
+  t.equal(readSettings({ policies, jitter: false }).jitter, 0)
+  t.equal(readSettings({ policies, jitter: 3 }).jitter, 3000)
+  t.equal(readSettings({ policies, jitter: '1h' }).jitter, 3_600_000)
 })
 
 t.test("what Fastify's register takes for itself is no option of the plugin", async t => {
@@ -69,17 +93,32 @@ t.test("what Fastify's register takes for itself is no option of the plugin", as
   )
 })
 
-t.test('an option that is agreed but not built may ask for nothing', async t => {
-  const written = {
-    policies,
-    select: 'all',
-    cap: undefined,
-    jitter: false,
-    partitionKey: false,
-    sdkHints: false
+t.test('a cap is for units that a policy counts in', async t => {
+  const compiled = [
+    compilePolicy('daily', '10/1d', []),
+    compilePolicy('tokens', { quota: 1, window: 1, unit: 'tokens' }, [])
+  ]
+  const check = (cap: unknown, of = compiled): void => checkCap(readSettings({ policies, cap }).cap, of)
+  for (const cap of [undefined, false, 5, { tokens: 5 }, { tokens: 5, requests: 5 }]) {
+    t.doesNotThrow(() => check(cap))
   }
-  t.doesNotThrow(() => readSettings(written))
-  t.doesNotThrow(() => checkFurtherSettings(written))
+  const names = 'fastify-quota: cap names'
+  const refused = (message: string): { readonly code: string; readonly message: string } => ({
+    code: 'FST_QUOTA_OPTION',
+    message: `${names} ${message}`
+  })
+  t.throws(
+    () => check({ tokens: 5, request: 5 }),
+    refused('"request", which no policy counts; did you mean "requests"?')
+  )
+  t.throws(
+    () => check({ toString: 5 }),
+    refused('"toString", which no policy counts; expected "requests" or "tokens"')
+  )
+  t.throws(
+    () => check(5, compiled.slice(1)),
+    refused('"requests", which no policy counts; expected "tokens"')
+  )
 })
 
 t.test('what is written wrongly is refused with the option, the value and what was expected', async t => {
@@ -87,9 +126,18 @@ t.test('what is written wrongly is refused with the option, the value and what w
   class Redis {
     readonly password = 'secret'
   }
-  const known = 'expected policies, identify, store, fields, legacy, ipv6Prefix, problem, onRefused, clock'
+  const known =
+    'expected policies, identify, store, fields, legacy, select, cap, jitter, partitionKey, sdkHints, ipv6Prefix, ' +
+    'problem, onRefused, clock'
   const store = 'store must be memoryStore(…), redisStore(…) or another Store, got'
-  const legacy = "legacy must be false or { style: 'x-ratelimit', reset: 'delta' | 'epoch' }, got"
+  const legacy =
+    "legacy must be false, 'draft-6', 'draft-7', 'llm' or { style: 'x-ratelimit', reset: 'delta' | 'epoch' }, got"
+  const draft7 =
+    "legacy 'draft-7' has the names of the draft's fields and cannot stand beside them: add fields: false"
+  const cap = 'cap must be false, or units per second: a number above 0 or { [unit]: number }, got'
+  const jitter =
+    "jitter must be whole seconds or a duration like '500ms', '10s', '1m', '2h' or '1d', more than 0 and at most 36525d, got"
+  const partitionKey = "partitionKey must be false, 'hash' or a function of the request, got"
   const table: readonly (readonly [options: object, message: string])[] = [
     [{ policies: undefined }, "policies is required, such as { default: '100/1m' }"],
     [
@@ -136,15 +184,36 @@ t.test('what is written wrongly is refused with the option, the value and what w
       JSON.parse('{"__proto__":{"clock":1}}'),
       `unknown option "__proto__" with the value an object with "clock"; ${known}`
     ],
-    [{ select: 'closest' }, 'select is not supported yet, got "closest"'],
-    [{ select: null }, 'select is not supported yet, got null'],
-    [{ cap: 100 }, 'cap is not supported yet, got 100'],
-    [{ jitter: '2s' }, 'jitter is not supported yet, got "2s"'],
-    [{ partitionKey: 'hash' }, 'partitionKey is not supported yet, got "hash"'],
-    [{ sdkHints: true }, 'sdkHints is not supported yet, got true'],
-    [{ legacy: 'draft-6' }, 'legacy "draft-6" is not supported yet'],
-    [{ legacy: 'draft-7' }, 'legacy "draft-7" is not supported yet'],
-    [{ legacy: 'llm' }, 'legacy "llm" is not supported yet'],
+    [{ select: 'first' }, 'select must be "all" or "closest", got "first"'],
+    [{ select: 'closets' }, 'select must be "all" or "closest", got "closets"; did you mean "closest"?'],
+    [{ select: null }, 'select must be "all" or "closest", got null'],
+    [{ cap: 0 }, `${cap} 0`],
+    [{ cap: -1 }, `${cap} -1`],
+    [{ cap: Number.NaN }, `${cap} NaN`],
+    [{ cap: Infinity }, `${cap} Infinity`],
+    [{ cap: '10' }, `${cap} "10"`],
+    [{ cap: true }, `${cap} true`],
+    [{ cap: null }, `${cap} null`],
+    [{ cap: {} }, `${cap} {}`],
+    [{ cap: { requests: 10, tokens: '5' } }, `${cap} {"requests":10,"tokens":"5"}`],
+    [{ cap: { requests: undefined } }, `${cap} {}`],
+    [{ cap: [10] }, 'cap must be an object, got [10]'],
+    [{ cap: new Redis() }, 'cap must be a plain object, got an instance of Redis'],
+    [{ jitter: true }, `${jitter} true`],
+    [{ jitter: 0 }, `${jitter} 0`],
+    [{ jitter: 0.5 }, `${jitter} 0.5`],
+    [{ jitter: null }, `${jitter} null`],
+    [{ jitter: '2 seconds' }, `${jitter} "2 seconds"`],
+    [{ jitter: '61m' }, 'jitter must be at most 1h, got "61m"'],
+    [{ jitter: 3601 }, 'jitter must be at most 1h, got 3601'],
+    [{ partitionKey: true }, `${partitionKey} true`],
+    [{ partitionKey: 'user' }, `${partitionKey} "user"`],
+    [{ partitionKey: null }, `${partitionKey} null`],
+    [{ sdkHints: 'yes' }, 'sdkHints must be true or false, got "yes"'],
+    [{ sdkHints: null }, 'sdkHints must be true or false, got null'],
+    [{ legacy: 'draft-7' }, draft7],
+    [{ legacy: 'draft-7', fields: 'draft-11' }, draft7],
+    [{ legacy: 'draft-8' }, `${legacy} "draft-8"`],
     [{ legacy: true }, `${legacy} true`],
     [{ legacy: null }, `${legacy} null`],
     [{ legacy: 'x-ratelimit' }, `${legacy} "x-ratelimit"`],
@@ -187,7 +256,7 @@ t.test('what is written wrongly is refused with the option, the value and what w
       `${store} an instance of Redis without the method consume, settle, renew, peek, reset, close`
     ],
     [
-      { store: { defineCommand: () => {} } },
+      { store: { defineCommand: () => undefined } },
       `${store} an object with "defineCommand" without the method consume, settle, renew, peek, reset, close; write redisStore(client, { onFailure, secret })`
     ],
     [{ clock: 1000 }, 'clock must be a function, got 1000'],
@@ -323,7 +392,8 @@ t.test('a further registration adds policies and identities, and nothing else', 
     [{ policies, legacy: false }, `legacy ${first} false`],
     [{ policies, clock: Date.now }, `clock ${first} a function`],
     [{ policies, ipv6Prefx: 64 }, 'unknown option "ipv6Prefx" with the value 64; did you mean "ipv6Prefix"?'],
-    [{ policies, jitter: true }, 'jitter is not supported yet, got true'],
+    [{ policies, select: 'all' }, `select ${first} "all"`],
+    [{ policies, jitter: '2s' }, `jitter ${first} "2s"`],
     [null, 'options must be an object, got null']
   ]
   for (const [written, message] of table) {

@@ -50,6 +50,12 @@ t.test('each advice says what happens and what to write', async t => {
       'a request had no client address (a Unix socket has none); all such requests share one partition'
     ],
     [
+      () => warnings.longWindow('daily', 'GET /'),
+      'FST_QUOTA_LONG_WINDOW',
+      'policy "daily" has a window of an hour or more and no shorter one beside it on GET /: a client may spend all of it ' +
+        'at once; add a policy of the same unit with a short window'
+    ],
+    [
       () => warnings.lateIdentity('user'),
       'FST_QUOTA_LATE_IDENTITY',
       'the identity "user" was empty when quota was decided and known later in the same request; give the policies that ' +

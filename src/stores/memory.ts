@@ -1,3 +1,4 @@
+import { createHmac, randomBytes } from 'node:crypto'
 import { EMPTY } from '../algorithm.js'
 import type { Receipt, State, Step } from '../algorithm.js'
 import type { QuotaPolicy } from '../policy.js'
@@ -52,6 +53,8 @@ export class MemoryStore implements Store {
   readonly #maxPartitions: number
   readonly #partitions = new Map<string, Partition>()
   readonly #slots = new Map<string, number>()
+  /** This process shares its quota with nobody, so its own secret does. */
+  readonly #secret = randomBytes(32)
   #sweeper: NodeJS.Timeout | undefined
   #users = 0
   #clock = monotonic
@@ -84,6 +87,10 @@ export class MemoryStore implements Store {
     return batch === 0
       ? undefined
       : `batch is for redisStore: this process asks nobody, got { max: ${batch} }`
+  }
+
+  label(text: string): Uint8Array {
+    return createHmac('sha256', this.#secret).update(text, 'utf16le').digest().subarray(0, 16)
   }
 
   consume(charges: readonly Charge[]): Answer {

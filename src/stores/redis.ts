@@ -119,6 +119,7 @@ export class RedisStore implements Store {
   readonly #client: ScriptClient
   readonly #calls: GuardedCalls
   readonly #counter: RedisCounter
+  readonly #keys: Keys
   readonly #answers: FailureModes
   readonly #changes = channel(STORE_CHANNEL)
   readonly #greeting: string
@@ -131,6 +132,7 @@ export class RedisStore implements Store {
   constructor(client: RedisClient, settings: Settings) {
     const { onFailure, secret, prefix, instances, deadline, connection, time, cluster } = settings
     const keys = new Keys(secret, prefix, cluster === 'one-slot')
+    this.#keys = keys
     this.#greeting = keys.of('')
     this.#client = new ScriptClient(client, connection, realTiming)
     const clock = time === 'caller' ? (): number => this.#clock() : undefined
@@ -161,6 +163,10 @@ export class RedisStore implements Store {
     if (!exact || largeLog || (quotaOf === undefined && quota <= LARGEST_LOG)) return undefined
     const got = quotaOf === undefined ? quota : 'a function'
     return `quota must be at most ${LARGEST_LOG} for an exact log in Redis, which reads and writes all of it for each decision, unless largeLog is true, got ${got}`
+  }
+
+  label(text: string): Uint8Array {
+    return this.#keys.label(text)
   }
 
   consume(charges: readonly Charge[]): Later<Answer> {

@@ -33,6 +33,15 @@ export class Keys {
     return key
   }
 
+  /** A digest for clients, which is no part of a key. */
+  label(text: string): Uint8Array {
+    return createHmac('sha256', this.#secret)
+      .update('fastify-quota/label\0')
+      .update(text, 'utf16le')
+      .digest()
+      .subarray(0, 16)
+  }
+
   /** As UTF-16: two strings that differ in a lone surrogate are two partitions. */
   #digest(partition: string): string {
     return createHmac('sha256', this.#secret)
