@@ -1,0 +1,12 @@
+export { QuotaOptionError, QuotaQueueError, QuotaWaitError } from './errors.js'
+export { paced } from './fetch.js'
+export { pacedInterceptor } from './undici.js'
+export { parseRateLimit, parseRateLimitPolicy } from './rate-limit.js'
+
+export type { Costs } from './costs.js'
+export type { Fetch } from './fetch.js'
+export type { ClientDuration, Keys, PacedOptions, RefusedEvent, WaitEvent } from './options.js'
+export type { OutgoingRequest } from './outgoing.js'
+export type { FieldValue, RateLimitItem, RateLimitPolicyItem } from './rate-limit.js'
+export type { Timing } from './timing.js'
+export type { Interceptor } from './undici.js'

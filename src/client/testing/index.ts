@@ -1,0 +1,4 @@
+export { mockServer } from './mock-server.js'
+
+export type { MockRequest, MockServer } from './mock-server.js'
+export type { Answer, AnswerName } from './script.js'
