@@ -173,25 +173,28 @@ t.test('wire: the closest of each unit, capped, with whose quota it is, and what
   t.match((await app.inject('/')).headers, { ratelimit: /^"tpm";r=98000;t=98;pk=:dmlzaXRvcg==:/ })
 })
 
-t.test('openapi: a document in a file, valid, that tells the policies, the fields and the refusals', async t => {
-  const app = await opened(t, openapi())
-  const path = join(t.testdir(), 'openapi.json')
-  await writeDocument(path)
-  const { valid, errors } = await new Validator().validate(path)
-  t.ok(valid, JSON.stringify(errors))
-  const served = (await app.inject('/openapi.json')).json<{ paths: Record<string, { get: object }> }>()
-  t.strictSame(JSON.parse(readFileSync(path, 'utf8')), served)
-  t.match(served.paths['/weather']!.get, {
-    'x-ratelimit-policies': [
-      { name: 'burst', quota: 20, window: 10, unit: 'requests', partition: 'ip' },
-      { name: 'daily', quota: 5000, window: 86_400, unit: 'requests', partition: 'ip' }
-    ],
-    responses: { 200: { description: 'The weather now.' }, 429: {}, 503: {} }
-  })
-  const weather = await app.inject('/weather')
-  t.strictSame(weather.json(), { celsius: 21 })
-  t.match(weather.headers, { ratelimit: '"burst";r=19;t=10, "daily";r=4999;t=86400' })
-})
+t.test(
+  'openapi: a document in a file, valid, that tells the policies, the fields and the refusals',
+  async t => {
+    const app = await opened(t, openapi())
+    const path = join(t.testdir(), 'openapi.json')
+    await writeDocument(path)
+    const { valid, errors } = await new Validator().validate(path)
+    t.ok(valid, JSON.stringify(errors))
+    const served = (await app.inject('/openapi.json')).json<{ paths: Record<string, { get: object }> }>()
+    t.strictSame(JSON.parse(readFileSync(path, 'utf8')), served)
+    t.match(served.paths['/weather']!.get, {
+      'x-ratelimit-policies': [
+        { name: 'burst', quota: 20, window: 10, unit: 'requests', partition: 'ip' },
+        { name: 'daily', quota: 5000, window: 86_400, unit: 'requests', partition: 'ip' }
+      ],
+      responses: { 200: { description: 'The weather now.' }, 429: {}, 503: {} }
+    })
+    const weather = await app.inject('/weather')
+    t.strictSame(weather.json(), { celsius: 21 })
+    t.match(weather.headers, { ratelimit: '"burst";r=19;t=10, "daily";r=4999;t=86400' })
+  }
+)
 
 t.test('problem-body: refusals in the words of the API, counted', async t => {
   const app = await opened(t, problemBody())

@@ -33,18 +33,21 @@ t.test('every import form gives a plugin that admits two requests and refuses th
   for (const script of scripts) t.equal(await run(script), '', script)
 })
 
-t.test('the package is an ES module with these entries, each with its types, and its package.json', async t => {
-  const entries = { '.': 'index', './client': 'client/index', './client/testing': 'client/testing/index' }
-  const forms = Object.entries(entries).map(([entry, path]) => [
-    entry,
-    { types: `./dist/src/${path}.d.ts`, default: `./dist/src/${path}.js` }
-  ])
-  t.equal(manifest.type, 'module')
-  t.strictSame(manifest.exports, { ...Object.fromEntries(forms), './package.json': './package.json' })
-  for (const path of Object.values(entries)) {
-    for (const type of ['d.ts', 'js']) t.ok(existsSync(new URL(`dist/src/${path}.${type}`, root)), path)
+t.test(
+  'the package is an ES module with these entries, each with its types, and its package.json',
+  async t => {
+    const entries = { '.': 'index', './client': 'client/index', './client/testing': 'client/testing/index' }
+    const forms = Object.entries(entries).map(([entry, path]) => [
+      entry,
+      { types: `./dist/src/${path}.d.ts`, default: `./dist/src/${path}.js` }
+    ])
+    t.equal(manifest.type, 'module')
+    t.strictSame(manifest.exports, { ...Object.fromEntries(forms), './package.json': './package.json' })
+    for (const path of Object.values(entries)) {
+      for (const type of ['d.ts', 'js']) t.ok(existsSync(new URL(`dist/src/${path}.${type}`, root)), path)
+    }
   }
-})
+)
 
 t.test('the package exports these values and types, and no other', async t => {
   const values = [
