@@ -556,6 +556,8 @@ t.test('npm start', async t => {
     t.match(output, `Port ${port} is taken`)
     const [, url = ''] = /curl -i (\S+\/items)/.exec(output) ?? []
     t.match(await (await fetch(url)).json(), [{ id: 1 }, { id: 2 }])
+    const [, page = ''] = /attack a quota of your choice, and watch: (\S+)/.exec(output) ?? []
+    t.match(await (await fetch(page)).text(), '<h1>Attack a quota</h1>')
     program.kill('SIGTERM')
     t.strictSame(await once(program, 'exit'), [0, null])
   })

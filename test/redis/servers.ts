@@ -1,22 +1,14 @@
 import { execFile, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { randomInt } from 'node:crypto'
-import {
-  accessSync,
-  closeSync,
-  constants,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeFileSync
-} from 'node:fs'
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { isOnPath } from '../installing.js'
 
 /** Who ends what was started for it: a test, or anything that collects endings. */
 export interface Owner {
@@ -51,11 +43,6 @@ const execute = promisify(execFile)
 
 /** Whether this machine has all the programs. */
 export const hasRedis = (): boolean => PROGRAMS.every(isOnPath)
-
-export function isOnPath(program: string): boolean {
-  const folders = (process.env['PATH'] ?? '').split(delimiter)
-  return folders.some(folder => folder !== '' && isExecutable(join(folder, program)))
-}
 
 /** Starts a server that keeps nothing on disk, unless arguments say otherwise: they are added behind. */
 export function startRedis(owner: Owner, ...args: string[]): Promise<RedisServer> {
@@ -399,15 +386,6 @@ function isFree(port: number): Promise<boolean> {
     server.once('error', () => resolve(false))
     server.listen(port, HOST, () => server.close(() => resolve(true)))
   })
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
 }
 
 const isAlive = (child: ChildProcess | undefined): child is ChildProcess =>
