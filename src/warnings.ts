@@ -82,12 +82,12 @@ export function warnSmallBurst(policy: string, capacity: number): void {
   )()
 }
 
-/** A full memory store forgets what has expired, else somebody who has something left. */
-export function warnFull(maxPartitions: number): void {
+/** A full memory store has to forget somebody, or to count newcomers together. */
+export function warnFull(partitions: number): void {
   warning(
     'FST_QUOTA_MEMORY_FULL',
-    `the memory store holds ${maxPartitions} partitions and forgets one for each new one: raise maxPartitions, or count ` +
-      'by something that clients cannot invent'
+    `the memory store is full with ${partitions} partitions: for each newcomer it forgets somebody who has quota to ` +
+      'spare, or counts newcomers together; raise maxPartitions or maxBytes, or count by something that clients cannot invent'
   )()
 }
 

@@ -91,6 +91,7 @@ const TYPES = [
   'Legacy',
   'MemoryStore',
   'MemoryStoreOptions',
+  'MemoryUse',
   'OpenApiTransform',
   'Params',
   'Partition',

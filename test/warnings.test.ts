@@ -81,8 +81,8 @@ t.test('each advice says what happens and what to write', async t => {
     [
       () => warnFull(100),
       'FST_QUOTA_MEMORY_FULL',
-      'the memory store holds 100 partitions and forgets one for each new one: raise maxPartitions, or count by ' +
-        'something that clients cannot invent'
+      'the memory store is full with 100 partitions: for each newcomer it forgets somebody who has quota to spare, or ' +
+        'counts newcomers together; raise maxPartitions or maxBytes, or count by something that clients cannot invent'
     ]
   ]
   for (const [warn, code, message] of table) {

@@ -1,15 +1,34 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { EMPTY } from '../algorithm.js'
-import type { Receipt, State, Step } from '../algorithm.js'
+import type { Receipt, Step } from '../algorithm.js'
 import type { QuotaPolicy } from '../policy.js'
 import { FST_QUOTA_OPTION } from '../errors.js'
-import { asInteger, asObject, knownKeys, refuser, show } from '../options.js'
+import { asInteger, asObject, knownKeys, refuser } from '../options.js'
 import type { Answer, Charge, Lease, Place, ServiceLimit, Settlement, Store } from '../store.js'
 import { warnFull } from '../warnings.js'
+import { Partitions, SHARED_ROW } from './memory/partitions.js'
+import type { Bounds } from './memory/partitions.js'
 
 export interface MemoryStoreOptions {
-  /** Partitions held at most, 1 or more; default 100 000. When full, one is forgotten for each new one. */
+  /**
+   * Partitions held at most, 1 or more; default 100 000. When full, it forgets for each new one what has expired, else
+   * somebody who has at least half of every quota left; if there is nobody, newcomers share one quota.
+   */
   readonly maxPartitions?: number
+  /** Bytes that they take at most, as estimated; 1024 or more; default: what they need. */
+  readonly maxBytes?: number
+}
+
+/** How full a memory store is. */
+export interface MemoryUse {
+  /** Partitions held. */
+  readonly partitions: number
+  /** Bytes that they take, estimated. */
+  readonly bytes: number
+  /** Partitions that were forgotten before they had expired, since the store was made. */
+  readonly evicted: number
+  /** Calls of newcomers that found no room and were counted together. */
+  readonly shared: number
 }
 
 /** Milliseconds since the epoch that no clock step disturbs. */
@@ -21,61 +40,55 @@ export const monotonic = (): number => Math.floor(performance.timeOrigin + perfo
  */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const refuse = refuser(FST_QUOTA_OPTION, 'memoryStore')
-  const { maxPartitions = 100_000, ...rest } = asObject(refuse, 'options', options)
-  if (rest['maxBytes'] !== undefined) refuse(`maxBytes is not supported yet, got ${show(rest['maxBytes'])}`)
-  knownKeys(refuse, rest, ['maxPartitions'], {
+  const known = asObject(refuse, 'options', options)
+  knownKeys(refuse, known, ['maxPartitions', 'maxBytes'], {
     max: 'maxPartitions',
     size: 'maxPartitions',
     cache: 'maxPartitions'
   })
-  return new MemoryStore(asInteger(refuse, 'maxPartitions', maxPartitions, 1, 2 ** 24 - 1))
-}
-
-/** What one partition has spent: a state for each policy that counts it. */
-interface Partition {
-  readonly key: string
-  /** By the policy's slot. */
-  readonly states: State[]
-  /** When the last of its states says nothing any more; 0: none says anything. */
-  end: number
-  /** When each of its policies has something left again. */
-  spentUntil: number
-  /** The last call that touched it. */
-  call: number
+  const { maxPartitions = 100_000, maxBytes } = known
+  return new MemoryStore({
+    partitions: asInteger(refuse, 'maxPartitions', maxPartitions, 1, 2 ** 24 - 1),
+    bytes: maxBytes === undefined ? Infinity : asInteger(refuse, 'maxBytes', maxBytes, 1024, 2 ** 40)
+  })
 }
 
 const SWEEP_EVERY = 1000
-const SWEEP_AT_ONCE = 4096
-const EVICTION_SAMPLE = 16
 
-/** A {@link Store} in memory: one record for each partition, expired lazily and by a sweep in small steps. */
+/** A {@link Store} in memory: expired lazily and by a sweep in small steps. */
 export class MemoryStore implements Store {
-  readonly #maxPartitions: number
-  readonly #partitions = new Map<string, Partition>()
-  readonly #slots = new Map<string, number>()
+  readonly #partitions: Partitions
+  /** Receipts of what is counted in the row that newcomers share. */
+  readonly #shared = new WeakSet<Receipt>()
   /** This process shares its quota with nobody, so its own secret does. */
   readonly #secret = randomBytes(32)
   #sweeper: NodeJS.Timeout | undefined
   #users = 0
   #clock = monotonic
-  #hand: Iterator<Partition, undefined> = this.#partitions.values()
-  #call = 0
-  #full = false
 
   /** Use {@link memoryStore}, which checks its options. */
-  constructor(maxPartitions: number) {
-    this.#maxPartitions = maxPartitions
+  constructor(bounds: Bounds) {
+    this.#partitions = new Partitions(
+      bounds,
+      onlyOnce(() => warnFull(this.size))
+    )
   }
 
   /** Begins to sweep. An app does this as it starts: a timer keeps alive the async context it was made in. */
   open(): void {
     this.#users++
-    this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_EVERY).unref()
+    this.#sweeper ??= setInterval(() => this.#partitions.sweep(this.#clock), SWEEP_EVERY).unref()
   }
 
   /** Partitions held, expired ones that were not swept yet included. */
   get size(): number {
     return this.#partitions.size
+  }
+
+  /** How full it is, and what did not fit, since it was made. */
+  get use(): MemoryUse {
+    const { size, bytes, forgotten } = this.#partitions
+    return { partitions: size, bytes, ...forgotten }
   }
 
   /** Counts by another clock from now on: milliseconds, integers of 0 or more. */
@@ -95,73 +108,75 @@ export class MemoryStore implements Store {
 
   consume(charges: readonly Charge[]): Answer {
     const now = this.#clock()
-    const partitions = this.#open(charges)
-    const steps = charges.map(({ policy, units }, i) => this.#step(partitions[i]!, policy, now, units))
-    const refused = charges.some(({ policy }, i) => !policy.shadow && !steps[i]!.allowed)
+    const rows = this.#rowsOf(charges, now)
+    const steps: Step[] = []
+    let refused = false
+    for (let i = 0; i < charges.length; i++) {
+      const { policy, units } = charges[i]!
+      const step = this.#step(rows[i]!, policy, now, units)
+      steps.push(step)
+      if (!step.allowed && !policy.shadow) refused = true
+    }
     const limits: ServiceLimit[] = []
     for (let i = 0; i < charges.length; i++) {
       const { policy, units } = charges[i]!
+      const row = rows[i]!
       // What has room itself is answered as it stands without the charge.
-      const step = refused && steps[i]!.allowed ? this.#step(partitions[i]!, policy, now, 0) : steps[i]!
+      const step = refused && steps[i]!.allowed ? this.#step(row, policy, now, 0) : steps[i]!
       // A refusal is written too: time alone may have changed the state, above all when it went back.
-      this.#write(partitions[i]!, policy, now, step)
+      this.#write(row, policy, now, step)
       const charged = !refused && step.allowed ? units : 0
-      limits.push(serviceLimit(policy, step, units, receipts(policy, now, charged)))
+      limits.push(serviceLimit(policy, step, units, this.#receipts(row, policy, now, charged)))
     }
     return { limits, source: 'memory' }
   }
 
   settle(settlements: readonly Settlement[]): Answer {
     const now = this.#clock()
-    const partitions = this.#open(settlements)
-    const limits = settlements.map(({ policy, charges, actual }, i) => {
-      const partition = partitions[i]!
-      const state = this.#state(partition, policy)
-      const surplus = total(charges) - actual
-      // A receipt of units that were dropped would take back those of others.
-      const more = surplus < 0 ? Math.min(-surplus, policy.algorithm.room(state, policy.params, now)) : 0
-      const next = settled(state, policy, now, charges, surplus < 0 ? -more : surplus)
-      const step = policy.algorithm.step(next, policy.params, now, 0)
-      this.#write(partition, policy, now, step)
-      return serviceLimit(policy, step, 0, receipts(policy, now, more))
-    })
-    return { limits, source: 'memory' }
+    const rows = this.#rowsOf(settlements, now)
+    return {
+      limits: settlements.map((settlement, i) => this.#settle(settlement, rows[i]!, now)),
+      source: 'memory'
+    }
   }
 
   renew(leases: readonly Lease[]): readonly (readonly Receipt[])[] {
     const now = this.#clock()
-    const partitions = this.#open(leases)
-    const touched = new Map<Partition, Set<QuotaPolicy>>()
-    const receipts = leases.map(({ policy, charges }, i) => {
-      const partition = partitions[i]!
-      touched.set(partition, (touched.get(partition) ?? new Set()).add(policy))
+    const rows = this.#rowsOf(leases, now)
+    const touched = new Map<number, Set<QuotaPolicy>>()
+    const touch = (row: number, policy: QuotaPolicy): void => {
+      const policies = touched.get(row)
+      if (policies === undefined) touched.set(row, new Set([policy]))
+      else policies.add(policy)
+    }
+    const renewed = leases.map(({ policy, charges }, i) => {
+      touch(rows[i]!, policy)
       return charges.flatMap(charge => {
-        const renewed = policy.algorithm.renew!(this.#state(partition, policy), policy.params, now, charge)
-        this.#keep(partition, policy, renewed.state)
-        return renewed.charge.units === 0 ? [] : [renewed.charge]
+        const row = this.#rowOf(charge, rows[i]!)
+        touch(row, policy)
+        return this.#renew(row, policy, now, charge)
       })
     })
-    for (const [partition, policies] of touched) {
-      for (const policy of policies)
-        this.#write(partition, policy, now, this.#step(partition, policy, now, 0))
+    for (const [row, policies] of touched) {
+      for (const policy of policies) this.#write(row, policy, now, this.#step(row, policy, now, 0))
     }
-    return receipts
+    return renewed
   }
 
-  peek(charges: readonly Place[]): Answer {
+  peek(places: readonly Place[]): Answer {
     const now = this.#clock()
-    const limits = charges.map(({ partition, policy }) => {
-      const known = this.#partitions.get(partition)
-      const state = known === undefined ? EMPTY : this.#state(known, policy)
+    const limits = places.map(({ partition, policy }) => {
+      const row = this.#partitions.find(partition)
+      const state = row === undefined ? EMPTY : this.#partitions.cells(policy).read(row)
       return serviceLimit(policy, policy.algorithm.step(state, policy.params, now, 0), 0, NO_CHARGES)
     })
     return { limits, source: 'memory' }
   }
 
-  reset(charges: readonly Place[]): void {
-    for (const { partition, policy } of charges) {
-      const known = this.#partitions.get(partition)
-      if (known !== undefined) this.#keep(known, policy, EMPTY)
+  reset(places: readonly Place[]): void {
+    for (const { partition, policy } of places) {
+      const row = this.#partitions.find(partition)
+      if (row !== undefined) this.#partitions.keep(row, this.#partitions.cells(policy), EMPTY)
     }
   }
 
@@ -172,115 +187,71 @@ export class MemoryStore implements Store {
     this.#sweeper = undefined
   }
 
-  /** The records of the partitions of one call. A new one is held at once, and swept if nothing is written to it. */
-  #open(charges: readonly { readonly partition: string }[]): readonly Partition[] {
-    const call = ++this.#call
-    let last: Partition | undefined
-    return charges.map(({ partition }) => {
-      if (last?.key !== partition) last = this.#find(partition, call)
-      return last
-    })
-  }
-
-  #find(key: string, call: number): Partition {
-    const known = this.#partitions.get(key)
-    if (known === undefined) return this.#hold(key, call)
-    known.call = call
-    return known
-  }
-
-  #hold(key: string, call: number): Partition {
-    if (this.#partitions.size >= this.#maxPartitions) this.#evict(call)
-    const partition: Partition = { key, states: [], end: 0, spentUntil: 0, call }
-    this.#partitions.set(key, partition)
-    return partition
-  }
-
-  #slot(policy: QuotaPolicy): number {
-    const known = this.#slots.get(policy.field)
-    if (known !== undefined) return known
-    const slot = this.#slots.size
-    this.#slots.set(policy.field, slot)
-    return slot
-  }
-
-  #state(partition: Partition, policy: QuotaPolicy): State {
-    return partition.states[this.#slot(policy)] ?? EMPTY
-  }
-
-  #step(partition: Partition, policy: QuotaPolicy, now: number, units: number): Step {
-    return policy.algorithm.step(this.#state(partition, policy), policy.params, now, units)
-  }
-
-  #write(partition: Partition, policy: QuotaPolicy, now: number, step: Step): void {
-    const { state, remaining, effectiveWindow, ttl } = step
-    partition.end = Math.max(partition.end, now + ttl)
-    if (remaining === 0) {
-      // Where nobody knows when something is left again, it is when nothing is counted any more.
-      partition.spentUntil = Math.max(partition.spentUntil, now + (effectiveWindow || ttl))
+  /** The rows of the partitions of one call. A new one is held at once, and swept if nothing is written to it. */
+  #rowsOf(places: readonly { readonly partition: string }[], now: number): readonly number[] {
+    const rows: number[] = []
+    for (let i = 0; i < places.length; i++) {
+      const { partition } = places[i]!
+      const known = i > 0 && partition === places[i - 1]!.partition
+      rows.push(known ? rows[i - 1]! : this.#partitions.hold(partition, now, rows))
     }
-    this.#keep(partition, policy, state)
+    return rows
   }
 
-  /** Keeps a state. A partition all of whose charges were given back or forgotten is one that may go. */
-  #keep(partition: Partition, policy: QuotaPolicy, state: State): void {
-    const slot = this.#slot(policy)
-    while (partition.states.length < slot) partition.states.push(EMPTY)
-    partition.states[slot] = state
-    if (state.length > 0 || partition.states.some(({ length }) => length > 0)) return
-    partition.end = 0
-    partition.spentUntil = 0
+  /** Where a charge was counted: a partition that has a row now may have had none then. */
+  #rowOf(charge: Receipt, row: number): number {
+    return this.#shared.has(charge) ? SHARED_ROW : row
   }
 
-  /** Makes room for one: what has expired, else of a few one that has something left, that which would expire first. */
-  #evict(call: number): void {
-    const now = this.#clock()
-    let victim: Partition | undefined
-    for (let seen = 0; seen < EVICTION_SAMPLE; seen++) {
-      const partition = this.#advance()
-      if (partition === undefined || partition.call === call) continue
-      if (victim === undefined || goesBefore(partition, victim, now)) victim = partition
-      if (partition.end <= now) break
+  #step(row: number, policy: QuotaPolicy, now: number, units: number): Step {
+    return policy.algorithm.step(this.#partitions.cells(policy).read(row), policy.params, now, units)
+  }
+
+  #write(row: number, policy: QuotaPolicy, now: number, step: Step): void {
+    this.#partitions.write(row, this.#partitions.cells(policy), policy.capacity, now, step)
+  }
+
+  /** A surplus is taken back from the latest receipt first, at most its units; a shortfall is charged at once. */
+  #settle({ policy, charges, actual }: Settlement, row: number, now: number): ServiceLimit {
+    const { algorithm, params } = policy
+    const cells = this.#partitions.cells(policy)
+    let surplus = total(charges) - actual
+    for (let i = charges.length - 1; i >= 0 && surplus > 0; i--) {
+      const charge = charges[i]!
+      const back = Math.min(surplus, charge.units)
+      const at = this.#rowOf(charge, row)
+      const state = algorithm.settle(cells.read(at), params, now, charge, charge.units - back)
+      this.#partitions.keep(at, cells, state)
+      surplus -= back
     }
-    if (victim === undefined) return
-    this.#partitions.delete(victim.key)
-    if (victim.end <= now || this.#full) return
-    this.#full = true
-    warnFull(this.#maxPartitions)
+    // A receipt of units that were dropped would take back those of others.
+    const more = surplus < 0 ? Math.min(-surplus, algorithm.room(cells.read(row), params, now)) : 0
+    const state = cells.read(row)
+    const next = more > 0 ? algorithm.settle(state, params, now, { at: now, units: 0 }, more) : state
+    const step = algorithm.step(next, params, now, 0)
+    this.#write(row, policy, now, step)
+    return serviceLimit(policy, step, 0, this.#receipts(row, policy, now, more))
   }
 
-  /**
-   * Drops what has expired, a few thousand partitions in one go, until a quarter of all were met that have not, or the
-   * round is over: what expires together goes together, and what lives is looked at every few seconds.
-   */
-  #sweep(budget: number = this.#partitions.size / 4): void {
-    const now = this.#clock()
-    let living = 0
-    for (let seen = 0; seen < SWEEP_AT_ONCE; seen++) {
-      const partition = this.#advance()
-      if (partition === undefined) return
-      if (partition.end <= now) this.#partitions.delete(partition.key)
-      else living++
-    }
-    if (budget > living) setImmediate(() => this.#sweep(budget - living)).unref()
+  #renew(row: number, policy: QuotaPolicy, now: number, charge: Receipt): readonly Receipt[] {
+    const cells = this.#partitions.cells(policy)
+    const renewed = policy.algorithm.renew!(cells.read(row), policy.params, now, charge)
+    this.#partitions.keep(row, cells, renewed.state)
+    if (renewed.charge.units === 0) return NO_CHARGES
+    if (row === SHARED_ROW) this.#shared.add(renewed.charge)
+    return [renewed.charge]
   }
 
-  /** The next partition in the order they were made, round and round; `undefined` once a round and when there is none. */
-  #advance(): Partition | undefined {
-    const { value, done } = this.#hand.next()
-    if (done !== true) return value
-    this.#hand = this.#partitions.values()
-    return undefined
+  /** The receipts of what was charged now. */
+  #receipts(row: number, { algorithm, params }: QuotaPolicy, now: number, units: number): readonly Receipt[] {
+    if (units === 0) return NO_CHARGES
+    const receipt = { at: algorithm.receiptAt?.(params, now) ?? now, units }
+    if (row === SHARED_ROW) this.#shared.add(receipt)
+    return [receipt]
   }
 }
 
 const NO_CHARGES: readonly Receipt[] = Object.freeze([])
-
-/** Who has nothing left is forgotten last, or inventing others would get them their quota back. */
-function goesBefore(one: Partition, other: Partition, now: number): boolean {
-  const spent = one.spentUntil > now
-  return spent === other.spentUntil > now ? one.end < other.end : !spent
-}
 
 function serviceLimit(
   policy: QuotaPolicy,
@@ -292,31 +263,16 @@ function serviceLimit(
   return { policy, units, allowed, remaining, effectiveWindow, retryAfter, delay, charges }
 }
 
-/** The receipts of what was charged now. */
-function receipts({ algorithm, params }: QuotaPolicy, now: number, units: number): readonly Receipt[] {
-  return units > 0 ? [{ at: algorithm.receiptAt?.(params, now) ?? now, units }] : NO_CHARGES
-}
-
-/** A surplus is taken back from the latest receipt first, at most its units; a shortfall is charged at once. */
-function settled(
-  state: State,
-  { algorithm, params }: QuotaPolicy,
-  now: number,
-  charges: readonly Receipt[],
-  surplus: number
-): State {
-  if (surplus < 0) return algorithm.settle(state, params, now, { at: now, units: 0 }, -surplus)
-  let next = state
-  let left = surplus
-  for (let i = charges.length - 1; i >= 0 && left > 0; i--) {
-    const charge = charges[i]!
-    const back = Math.min(left, charge.units)
-    next = algorithm.settle(next, params, now, charge, charge.units - back)
-    left -= back
-  }
-  return next
-}
-
 function total(charges: readonly Receipt[]): number {
   return charges.reduce((sum, charge) => sum + charge.units, 0)
+}
+
+/** A function that calls another one the first time. */
+function onlyOnce(work: () => void): () => void {
+  let done = false
+  return () => {
+    if (done) return
+    done = true
+    work()
+  }
 }

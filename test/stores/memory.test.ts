@@ -5,10 +5,11 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
 import { NEVER, UNKNOWN } from '../../src/algorithm.js'
+import type { Receipt } from '../../src/algorithm.js'
 import { compilePolicy } from '../../src/policy.js'
 import type { QuotaPolicy } from '../../src/policy.js'
 import type { PolicyOptions } from '../../src/policy-options.js'
-import type { Answer, Charge, Settlement } from '../../src/store.js'
+import type { Answer, Charge, Lease, ServiceLimit, Settlement } from '../../src/store.js'
 import { MemoryStore, memoryStore, monotonic } from '../../src/stores/memory.js'
 import { howToRepeat, runs } from '../algorithms/kit.js'
 
@@ -17,6 +18,9 @@ t.setTimeout(30_000 + 100 * runs)
 
 const T0 = 1_753_900_000_000
 const DAY = 86_400_000
+
+/** Addresses of a flood. */
+const FLOOD = runs > 1000 ? 1_000_000 : 100_000
 
 const policy = (name: string, options: PolicyOptions): QuotaPolicy => compilePolicy(name, options, [])
 const charge = (policy: QuotaPolicy, units: number = 1, partition: string = 'p'): Charge => ({
@@ -560,6 +564,13 @@ async function warnings(work: () => void): Promise<readonly string[]> {
   return heard
 }
 
+/** What some work returns that may warn. */
+async function during<T>(work: () => T): Promise<T> {
+  let result: T | undefined
+  await warnings(() => (result = work()))
+  return result!
+}
+
 t.test('never more than maxPartitions, or than one call needs', async t => {
   const calls = fc.array(fc.array(fc.nat(40), { minLength: 1, maxLength: 4 }), { maxLength: 80, size: 'max' })
   const holds = fc.property(
@@ -612,7 +623,7 @@ t.test('what has expired makes room first', async t => {
   t.strictSame(heard, [], 'and nobody has to be told')
 })
 
-t.test('then what would expire first', async t => {
+t.test('then who has most left, and of those what would expire first', async t => {
   const { store, clock } = storeAt(t, T0, { maxPartitions: 10 })
   await warnings(() => {
     for (let i = 0; i < 10; i++) {
@@ -641,10 +652,7 @@ t.test('who is refused is not forgotten for others he makes up', async t => {
   t.strictSame(allowed(store.consume([charge(two, 1, 'blocked')])), [false])
   t.strictSame(allowed(store.consume([charge(two, 1, 'honest')])), [true])
   t.equal(heard.length, 1, 'one warning')
-  t.match(
-    heard[0],
-    /^the memory store holds 1000 partitions and forgets one for each new one: raise maxPartitions/
-  )
+  t.match(heard[0], /^the memory store is full with 1000 partitions: .* raise maxPartitions or maxBytes/)
 
   clock.now += 3_600_000 - 1500
   await warnings(() => {
@@ -680,6 +688,87 @@ t.test('who has released all the leases is protected no longer', async t => {
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 'new'].map(i => remaining(store.peek([charge(hourly, 1, `${i}`)]))[0]),
     Array.from({ length: 10 }, () => 19)
   )
+})
+
+t.test('a million addresses do not wash away who is refused, and others are served', async t => {
+  const { store, clock } = storeAt(t, T0, { maxPartitions: 10_000, maxBytes: 4_000_000 })
+  const five = policy('five', { quota: 5, window: '1h' })
+  const ask = (partition: string): boolean[] => allowed(store.consume([charge(five, 1, partition)]))
+  await warnings(() => {
+    for (let i = 0; i < 5; i++) ask('refused')
+    ask('known')
+    for (let i = 0; i < FLOOD; i++) {
+      if (i % 100 === 0) clock.now += 1
+      ask(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`)
+    }
+  })
+  t.strictSame(ask('refused'), [false])
+  t.strictSame(ask('known'), [true])
+  t.strictSame(ask('newcomer'), [true])
+  t.equal(store.use.partitions, 10_000)
+  t.ok(store.use.bytes <= 4_000_000, `${store.use.bytes} bytes`)
+  t.ok(store.use.evicted >= FLOOD + 3 - 10_000)
+  t.equal(store.use.shared, 0)
+})
+
+t.test('while all who are held have spent their quota, newcomers share one', async t => {
+  const { store, clock } = storeAt(t, T0, { maxPartitions: 100 })
+  const three = policy('three', { quota: 3, window: '1h' })
+  const ask = (partition: string): Answer => store.consume([charge(three, 1, partition)])
+  await warnings(() => {
+    for (let i = 0; i < 100; i++) for (let j = 0; j < 3; j++) ask(`${i}`)
+    t.strictSame(remaining(ask('a')), [2])
+    t.strictSame(remaining(ask('b')), [1], 'together with the one before')
+    t.strictSame(allowed(ask('7')), [false], 'and who was refused is refused')
+  })
+  t.strictSame([store.use.evicted, store.use.shared], [0, 2])
+  clock.now += 3_600_000
+  t.strictSame(remaining(ask('a')), [2], 'until there is room again')
+  t.equal(store.use.shared, 2)
+})
+
+t.test('what newcomers share is given back and renewed there', async t => {
+  const { store, clock } = storeAt(t, T0, { maxPartitions: 1 })
+  const slots = policy('slots', { quota: 2, algorithm: 'concurrency', holdFor: '10s' })
+  const one = policy('one', { quota: 1, window: '1h' })
+  const place = (partition: string): ServiceLimit => store.consume([charge(slots, 1, partition)]).limits[0]!
+  const lease = (partition: string, charges: readonly Receipt[]): Lease => ({
+    partition,
+    policy: slots,
+    charges
+  })
+  store.consume([charge(one, 1, 'spent')])
+  const [a, b] = await during(() => [place('a'), place('b')] as const)
+  t.strictSame([a.remaining, b.remaining, place('c').allowed], [1, 0, false], 'one quota for all of them')
+  clock.now += 5000
+  const [renewed] = store.renew([lease('a', a.charges)])
+  clock.now += 5000
+  t.equal(place('c').allowed, true, 'b has ended, a was renewed')
+  t.equal(place('d').allowed, false)
+  clock.now += 3_600_000 - 20_000
+  const [again] = store.renew([lease('a', renewed!)])
+  t.strictSame(again, [], 'what has ended is not renewed')
+  const e = place('e')
+  t.equal(place('f').remaining, 0)
+  store.settle([{ ...settlement(slots, e.charges, 0), partition: 'e' }])
+  t.equal(place('g').allowed, true, 'the place of e')
+})
+
+t.test('a charge is corrected where it was counted, although its partition has found room since', async t => {
+  const { store, clock } = storeAt(t, T0, { maxPartitions: 1 })
+  const spent = policy('spent', { quota: 1, window: '1s' })
+  const hundred = policy('hundred', { quota: 100, window: '1h' })
+  store.consume([charge(spent, 1, 'spent')])
+  const shared = await during(() => store.consume([charge(hundred, 10, 'a')]).limits[0]!)
+  clock.now += 1000
+  const own = store.consume([charge(hundred, 20, 'a')]).limits[0]!
+  t.equal(own.remaining, 80, 'a partition of its own')
+  const both = [...shared.charges, ...own.charges]
+  const { limits } = store.settle([{ ...settlement(hundred, both, 5), partition: 'a' }])
+  t.strictSame(limits[0]!.remaining, 100)
+  t.strictSame(remaining(store.peek([charge(hundred, 0, 'a')])), [100])
+  const owed = store.settle([{ ...settlement(hundred, limits[0]!.charges, 7), partition: 'a' }])
+  t.strictSame(remaining(owed), [93], 'what more was used is charged to its own')
 })
 
 t.test('another store warns for itself', async t => {
@@ -868,7 +957,7 @@ t.test('options are checked', async t => {
   refused({ maxPartitions: 1.5 }, `${range} 1.5`)
   refused({ maxPartitions: 2 ** 24 }, `${range} 16777216`)
   refused({ maxPartitions: '10' }, `${range} "10"`)
-  refused({ maxBytes: 1 }, 'memoryStore: maxBytes is not supported yet, got 1')
+  refused({ maxBytes: 1 }, 'memoryStore: maxBytes must be an integer from 1024 to 1099511627776, got 1')
   refused({ max: 10 }, 'memoryStore: unknown option "max" with the value 10; did you mean "maxPartitions"?')
   refused(
     { maxPartition: 10 },

@@ -1,0 +1,85 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { EMPTY } from '../../../src/algorithm.js'
+import type { State } from '../../../src/algorithm.js'
+import { Cells } from '../../../src/stores/memory/cells.js'
+import { howToRepeat, runs } from '../../algorithms/kit.js'
+
+t.comment(howToRepeat)
+
+const NOW = 1_753_900_000_000
+
+const number = fc.oneof(
+  fc.integer({ min: -3, max: 3 }),
+  fc.maxSafeInteger(),
+  fc.constantFrom(2 ** 32 - 1, 2 ** 32, -(2 ** 31), 0.5),
+  fc.integer({ min: NOW, max: NOW + 2 ** 33 })
+)
+
+/** States of all lengths, and often one entry of a window: a count, a time, and a later one. */
+const state: fc.Arbitrary<State> = fc.oneof(
+  fc.array(number, { maxLength: 9 }),
+  fc
+    .tuple(fc.nat(2 ** 32 + 2), fc.nat(NOW), fc.integer({ min: -2, max: 2 ** 32 + 2 }))
+    .map(([units, first, between]) => [units, first, first + between])
+)
+
+const rows = fc.constantFrom(0, 1, 2, 1023, 1024, 5000)
+
+t.test('what was written is read, in each row its own', async () => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(rows, state), { maxLength: 30 }), writes => {
+      const cells = new Cells()
+      const known = new Map<number, State>()
+      for (const [row, state] of writes) {
+        cells.write(row, state, 1)
+        known.set(row, state)
+        for (const [each, wanted] of known) {
+          const got = cells.read(each)
+          if (got.length !== wanted.length || got.some((value, i) => value !== wanted[i])) {
+            throw new Error(`row ${each}: wrote ${wanted.join()}, read ${got.join()}`)
+          }
+          if (cells.isEmpty(each) !== (wanted.length === 0)) throw new Error(`row ${each} is empty or not`)
+        }
+      }
+      const lists = [...known.values()].filter(({ length }) => length > 3)
+      return cells.listed.lists >= lists.length
+    }),
+    { numRuns: Math.min(runs, 2000) }
+  )
+})
+
+t.test('a row that was never written is empty, and has everything left', async t => {
+  const cells = new Cells()
+  for (const row of [0, 7, 99_999]) {
+    t.equal(cells.read(row), EMPTY)
+    t.equal(cells.isEmpty(row), true)
+    t.equal(cells.share(row), 1)
+  }
+})
+
+t.test('what is left is remembered, to a two hundred and fifty-fourth and never as more', async t => {
+  const cells = new Cells()
+  for (const share of [0, 0.001, 0.25, 0.4999, 0.5, 0.75, 0.9999, 1]) {
+    cells.write(3, [1, 2], share)
+    t.ok(cells.share(3) <= share && cells.share(3) > share - 1 / 254, `${share}`)
+  }
+  cells.write(3, [1, 2], 0.5)
+  t.equal(cells.share(3), 0.5, 'half is half')
+  cells.write(3, EMPTY, 0)
+  t.equal(cells.share(3), 1, 'who has spent nothing has all')
+})
+
+t.test('short states are no lists, and what is dropped is gone', async t => {
+  const cells = new Cells()
+  cells.write(1, [NOW], 1)
+  cells.write(2, [NOW, 5], 1)
+  cells.write(3, [5, NOW, NOW + 100], 1)
+  t.strictSame(cells.listed, { numbers: 0, lists: 0 })
+  cells.write(3, [5, NOW, NOW + 100, 1, NOW + 200, NOW + 200], 1)
+  cells.write(4, [0.5, NOW, NOW], 1)
+  t.strictSame(cells.listed, { numbers: 9, lists: 2 })
+  cells.write(3, [5, NOW], 1)
+  cells.write(4, EMPTY, 1)
+  t.strictSame(cells.listed, { numbers: 0, lists: 0 })
+})
