@@ -1,6 +1,6 @@
 import type { Decision } from './decision.js'
 import { capped, closestFirst, windowSeconds } from './fields.js'
-import type { Rate } from './fields.js'
+import type { Closeness, Rate } from './fields.js'
 import type { Jitter } from './jitter.js'
 import { isAccompanied } from './plan.js'
 import type { QuotaPolicy } from './policy.js'
@@ -89,8 +89,7 @@ function firstOfEachUnit(limits: readonly ServiceLimit[]): readonly ServiceLimit
   return limits.filter(({ policy }, i) => limits.findIndex(other => other.policy.unit === policy.unit) === i)
 }
 
-const closeness = ({ policy, allowed, remaining }: ServiceLimit): Parameters<typeof closestFirst>[0] => ({
-  refused: !allowed,
+const closeness = ({ policy, remaining }: ServiceLimit): Closeness => ({
   remaining,
   quota: policy.capacity,
   window: policy.announcedWindow

@@ -142,7 +142,10 @@ export interface Rate {
   readonly seconds: number
 }
 
-/** What is announced where r / t exceeds a rate (draft §6, §8.5): fewer units, but never 0, or a longer time. */
+/**
+ * What is announced where r / t exceeds a rate (draft §6, §8.5): fewer units, but never 0, or a longer time, which has a form
+ * on the wire however low the rate is.
+ */
 export function capped(
   available: number,
   window: number,
@@ -151,7 +154,8 @@ export function capped(
 ): { readonly available: number; readonly window: number } {
   if (window === 0 || available * seconds <= units * window) return { available, window }
   const fewer = adjust === 'window' ? available : Math.max(1, Math.floor((units * window) / seconds))
-  return { available: fewer, window: Math.max(window, Math.ceil((fewer * seconds) / units)) }
+  const longer = Math.max(window, Math.ceil((fewer * seconds) / units))
+  return { available: fewer, window: Math.min(INTEGER_LIMIT, longer) }
 }
 
 /** What one refusing policy adds to `Retry-After`. */
@@ -190,19 +194,18 @@ export function retryAfterDate(seconds: number, now: number): string {
 
 /** What {@link closestFirst} looks at. */
 export interface Closeness {
-  readonly refused: boolean
   readonly remaining: number
   readonly quota: number
-  /** In any unit, the same for all; `undefined`: the policy has none. */
-  readonly window: number | undefined
+  /** In any unit, the same for all; 0: the policy has none. */
+  readonly window: number
 }
 
 /**
- * Orders the members of `RateLimit`: refusing policies first, then the lowest share left (a quota of 0 before all),
- * then the longer window (none after all). Clients that read one member read the first.
+ * Orders the members of `RateLimit`: the lowest share left first (a quota of 0 before all), then the longer window (none
+ * after all). Clients that read one member read the first.
  */
 export function closestFirst(a: Closeness, b: Closeness): number {
-  return Number(b.refused) - Number(a.refused) || share(a) - share(b) || (b.window ?? 0) - (a.window ?? 0)
+  return share(a) - share(b) || b.window - a.window
 }
 
 function share({ remaining, quota }: Closeness): number {

@@ -1,15 +1,26 @@
 import type { FastifySchema, RouteOptions } from 'fastify'
-import { PROBLEM_MEDIA_TYPE } from './problem.js'
+import { FST_QUOTA_OPTION } from './errors.js'
+import { asFunction, refuser } from './options.js'
+import { advertised } from './plan.js'
 import type { Plan } from './plan.js'
 import type { QuotaPolicy } from './policy.js'
-import { report } from './routes.js'
+import { PROBLEM_MEDIA_TYPE } from './problem.js'
 
-/** The option `transform` of `@fastify/swagger`: what the document says about a route, and nothing the route does. */
-export type OpenApiTransform = (input: {
+/** A route as `@fastify/swagger` hands it to a transform, beside the document it makes. */
+export interface SwaggerRoute {
   readonly schema: FastifySchema
   readonly url: string
   readonly route: RouteOptions
-}) => { schema: FastifySchema; url: string }
+}
+
+/**
+ * The option `transform` of `@fastify/swagger`: what the document says about a route, and nothing the route does. One that
+ * wants more of the document than others, as those of schema libraries do, is a transform of that.
+ */
+export type OpenApiTransform<Route extends SwaggerRoute = SwaggerRoute> = (route: Route) => {
+  schema: FastifySchema
+  url: string
+}
 
 /** What a server sends, as far as a document tells it. */
 export interface Documented {
@@ -24,22 +35,25 @@ export interface Documented {
 /**
  * Makes a transform that adds to each route with quota its refusals, the fields of all its responses, and its policies as
  * `x-ratelimit-policies`. `inner` is the application's own transform, which comes first.
+ * @throws FST_QUOTA_OPTION for an `inner` that is no function.
  */
-export function createTransform(
+export function createTransform<Route extends SwaggerRoute = SwaggerRoute>(
   documented: Documented,
-  inner: OpenApiTransform = input => input
-): OpenApiTransform {
+  inner: OpenApiTransform<Route> = route => route
+): OpenApiTransform<Route> {
+  asFunction(refuser(FST_QUOTA_OPTION, 'app.quota'), 'transform of openapi', inner)
   return input => {
     const { schema, url } = inner(input)
     const plan = documented.planOf(input.route)
-    const policies = plan?.policies.filter(({ shadow }) => !shadow) ?? []
-    if (plan === undefined || policies.length === 0) return { schema, url }
-    const fields = documented.fields && policies.some(({ advertise }) => advertise) ? FIELDS : {}
+    if (plan === undefined || plan.policies.every(({ shadow }) => shadow)) return { schema, url }
+    const told = advertised(plan.policies)
+    const fields = documented.fields && told.length > 0 ? FIELDS : {}
+    const body = bodyIn('swaggerObject' in input ? 'swagger' : 'openapi', BODIES[documented.body])
     return {
       schema: {
         ...schema,
-        response: responses(responsesOf(schema), fields, documented.body),
-        'x-ratelimit-policies': described(plan, policies)
+        response: responses(responsesOf(schema), fields, body),
+        'x-ratelimit-policies': told.map(described)
       },
       url
     }
@@ -78,44 +92,46 @@ const REFUSALS = {
 } as const
 
 /** The responses of a route with the fields on those that carry them, and with the refusals it does not tell itself. */
-function responses(own: Responses | undefined, fields: Headers, body: Documented['body']): Responses {
+function responses(own: Responses | undefined, fields: Headers, body: object): Responses {
   const served = own ?? { '200': { type: 'null', description: 'Default Response' } }
   const told = Object.entries(served).map(([status, response]) => {
     if (status in REFUSALS) return [status, withHeaders(response, { ...fields, ...RETRY_AFTER })]
-    return [status, status.startsWith('3') ? response : withHeaders(response, fields)]
+    return [status, isRedirect(status) ? response : withHeaders(response, fields)]
   })
   const refusals = Object.entries(REFUSALS).map(([status, description]) => [
     status,
-    { description, headers: { ...fields, ...RETRY_AFTER }, content: CONTENT[body] }
+    { ...body, description, headers: { ...fields, ...RETRY_AFTER } }
   ])
   return { ...Object.fromEntries(refusals), ...Object.fromEntries(told) } as Responses
 }
 
-/** A response of a schema library is left as it is. */
+/** A status, or a range such as `3xx`, whose responses carry no fields. */
+const isRedirect = (status: string): boolean => status.startsWith('3') && status !== '304'
+
+/** A response of a schema library is left as it is. A header is the same one in capitals. */
 function withHeaders(response: unknown, headers: Headers): unknown {
   if (typeof response !== 'object' || response === null) return response
   const prototype = Object.getPrototypeOf(response) as object | null
   if (prototype !== Object.prototype && prototype !== null) return response
-  const own = (response as { readonly headers?: object }).headers
-  return { ...response, headers: { ...headers, ...own } }
+  const { headers: own = {} } = response as { readonly headers?: object }
+  const names = Object.keys(own).map(name => name.toLowerCase())
+  const ours = Object.entries(headers).filter(([name]) => !names.includes(name.toLowerCase()))
+  return { ...response, headers: { ...Object.fromEntries(ours), ...own } }
 }
 
 function responsesOf({ response }: FastifySchema = {}): Responses | undefined {
   return response as Responses | undefined
 }
 
-/** What clients may know of the policies: those that are told in the fields. */
-function described(plan: Plan, policies: readonly QuotaPolicy[]): readonly object[] {
-  const names = new Set(policies.filter(({ advertise }) => advertise).map(({ name }) => name))
-  return report('', plan)
-    .policies.filter(({ name }) => names.has(name))
-    .map(({ name, quota, window, unit, partition }) => ({
-      name,
-      quota,
-      ...(window === undefined ? {} : { window: window / 1000 }),
-      unit,
-      partition
-    }))
+/** A policy with the numbers that `RateLimit-Policy` has. */
+function described({ name, quotaOf, capacity, announcedWindow, unit, rule }: QuotaPolicy): object {
+  return {
+    name,
+    quota: quotaOf === undefined ? capacity : 'by request',
+    ...(announcedWindow === 0 ? {} : { window: announcedWindow }),
+    unit,
+    partition: rule.label
+  }
 }
 
 const PROBLEM = {
@@ -144,8 +160,18 @@ const ERROR = {
 
 const [PROBLEM_TYPE] = PROBLEM_MEDIA_TYPE.split(';') as [string]
 
-const CONTENT = {
-  draft: { [PROBLEM_TYPE]: { schema: PROBLEM } },
-  own: { [PROBLEM_TYPE]: { schema: OWN } },
-  fastify: { 'application/json': { schema: ERROR } }
-} as const
+interface Body {
+  readonly mediaType: string
+  readonly schema: object
+}
+
+const BODIES: Readonly<Record<Documented['body'], Body>> = {
+  draft: { mediaType: PROBLEM_TYPE, schema: PROBLEM },
+  own: { mediaType: PROBLEM_TYPE, schema: OWN },
+  fastify: { mediaType: 'application/json', schema: ERROR }
+}
+
+/** Swagger 2.0 has no media type for the body of one response. */
+function bodyIn(language: 'swagger' | 'openapi', { mediaType, schema }: Body): object {
+  return language === 'swagger' ? schema : { content: { [mediaType]: { schema } } }
+}

@@ -6,7 +6,7 @@ import type { Leases } from './leases.js'
 import type { Later } from './later.js'
 import { Ledger } from './ledger.js'
 import { asObject, refuser, show } from './options.js'
-import type { OpenApiTransform } from './openapi.js'
+import type { OpenApiTransform, SwaggerRoute } from './openapi.js'
 import type { Parts } from './partition.js'
 import type { QuotaPolicy } from './policy.js'
 import type { Scope } from './registry.js'
@@ -47,8 +47,11 @@ export interface Quota {
   /**
    * The option `transform` for `@fastify/swagger`: documents the refusals of each route with quota, the fields of its
    * responses, and its policies as `x-ratelimit-policies`. `transform` is your own one, if you have any; it comes first.
+   * @throws FST_QUOTA_OPTION for a transform that is no function.
    */
-  openapi(transform?: OpenApiTransform): OpenApiTransform
+  openapi<Route extends SwaggerRoute = SwaggerRoute>(
+    transform?: OpenApiTransform<Route>
+  ): OpenApiTransform<Route>
 }
 
 /** Of a server, what `app.quota` looks up. */

@@ -14,7 +14,7 @@ import {
   windowSeconds
 } from './fields.js'
 import { legacyFields } from './legacy.js'
-import type { Legacy, LegacyLimit } from './legacy.js'
+import type { Legacy, LegacyFields, LegacyLimit } from './legacy.js'
 import type { KeyOf } from './partition-key.js'
 import type { QuotaPolicy } from './policy.js'
 import { problem, refusalDetail } from './problem.js'
@@ -48,10 +48,10 @@ export interface Occasion {
 export class WrittenFields {
   policy = ''
   limit = ''
-  legacy: readonly string[] = NO_NAMES
+  legacy: LegacyFields = NO_FIELDS
 }
 
-const NO_NAMES: readonly string[] = Object.freeze([])
+const NO_FIELDS: LegacyFields = Object.freeze([])
 
 /**
  * Writes the fields of a decision, none if a store could not make it: no number is better than an invented one. Called again
@@ -85,23 +85,40 @@ export function writeFields(
 export function correctFields(reply: FastifyReply, sheet: WrittenFields, payload: unknown): unknown {
   // Fastify takes status and fields from a `Response` after the last hook.
   const fetched = isResponse(payload) ? payload : undefined
-  const status = fetched?.status ?? reply.statusCode
-  const caching = fetched?.headers.get('cache-control') ?? textOf(reply, 'cache-control')
-  if (carriesFields(status) && !isShared(caching)) {
+  const sent: Sent = name => fetched?.headers.get(name) ?? textOf(reply, name)
+  if (carriesFields(fetched?.status ?? reply.statusCode) && !isShared(sent)) {
     restore(reply, FIELD.policy, sheet.policy)
     restore(reply, FIELD.limit, sheet.limit)
+    // One number of ours and one of theirs would be no truth of either.
+    if (sheet.legacy.some(([name, own]) => sent(name) !== own && sent(name) !== ''))
+      removeLegacy(reply, sheet)
     return fetched === undefined ? payload : restored(fetched, sheet)
   }
   removeFields(reply, sheet)
   return payload
 }
 
-/** Whether a response says that a shared cache may keep it (RFC 9111 §5.2.2), and so give one client's quota to another. */
-function isShared(cacheControl: string): boolean {
-  if (cacheControl === '') return false
-  const directives = cacheControl.toLowerCase().split(/[\s,]+/)
+/** The text of a field as it will be sent. */
+type Sent = (name: string) => string
+
+/**
+ * Whether a response says that a shared cache may keep it (RFC 9111 §5.2.2), and so give one client's quota to another. To
+ * some caches it speaks by a field of their own, which they follow instead (RFC 9213).
+ */
+function isShared(sent: Sent): boolean {
+  return (
+    mayBeKept(sent('cache-control'), /^(public$|s-maxage="?0*[1-9])/) ||
+    OF_SHARED_CACHES.some(name => mayBeKept(sent(name), /^(public$|(s-maxage|max-age)="?0*[1-9])/))
+  )
+}
+
+const OF_SHARED_CACHES = ['cdn-cache-control', 'surrogate-control'] as const
+
+function mayBeKept(field: string, directive: RegExp): boolean {
+  if (field === '') return false
+  const directives = field.toLowerCase().split(/[\s,]+/)
   if (directives.includes('no-store') || directives.includes('private')) return false
-  return directives.some(directive => directive === 'public' || /^s-maxage="?0*[1-9]/.test(directive))
+  return directives.some(each => directive.test(each))
 }
 
 /** Answers with a refusal: status, fields and body. It does not pass through the error handler. */
@@ -131,15 +148,14 @@ export function sendRefusal(
 
 /** Fields that may have been set for the resource, and that are wrong on a refusal, which is not cached and not encoded. */
 const OF_THE_RESOURCE = [
-  'cdn-cache-control',
+  ...OF_SHARED_CACHES,
   'content-disposition',
   'content-encoding',
   'content-length',
   'content-range',
   'etag',
   'expires',
-  'last-modified',
-  'surrogate-control'
+  'last-modified'
 ] as const
 
 const itemText = ({ limit, available, window }: Announced): string =>
@@ -192,7 +208,7 @@ function writeLegacy(
   })
   removeLegacy(reply, sheet)
   for (const [name, value] of fields) reply.header(name, value)
-  sheet.legacy = fields.map(([name]) => name)
+  sheet.legacy = fields
 }
 
 const uncapped = ({ limit: { policy, remaining, effectiveWindow }, jitter }: Announced): LegacyLimit => ({
@@ -208,9 +224,10 @@ function removeFields(reply: FastifyReply, sheet: WrittenFields): void {
   removeLegacy(reply, sheet)
 }
 
+/** Those that somebody has set since are theirs. */
 function removeLegacy(reply: FastifyReply, sheet: WrittenFields): void {
-  for (const name of sheet.legacy) reply.removeHeader(name)
-  sheet.legacy = NO_NAMES
+  for (const [name, own] of sheet.legacy) if (reply.getHeader(name) === own) reply.removeHeader(name)
+  sheet.legacy = NO_FIELDS
 }
 
 /** Puts `own` where `before` stands in a field, or at its end; the values of others stay. Returns `own`. */

@@ -112,6 +112,8 @@ const HABITS: Readonly<Record<string, string>> = {
   keys: 'identify',
   redis: 'store, such as redisStore(client, { onFailure, secret })',
   headers: 'fields',
+  standardHeaders: 'fields',
+  legacyHeaders: "legacy, such as { style: 'x-ratelimit', reset: 'epoch' }",
   ipv6Subnet: 'ipv6Prefix',
   errorResponseBuilder: 'problem',
   onExceeded: 'onRefused'
@@ -183,7 +185,7 @@ function readLegacy(refuse: Refuse, value: unknown, fields: unknown): Legacy | f
       "legacy 'draft-7' has the names of the draft's fields and cannot stand beside them: add fields: false"
     )
   }
-  if (typeof value !== 'object' || value === null) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     refuse(
       `legacy must be false, 'draft-6', 'draft-7', 'llm' or { style: 'x-ratelimit', reset: 'delta' | 'epoch' }, got ${show(value)}`
     )

@@ -123,12 +123,7 @@ t.test('a shorter window of the same unit that is told beside is cap enough', as
     ['a shorter one', limit(burst, 50, 5), false],
     ['another unit', limit(tokens, 50, 5), true],
     ['an equal one', limit(policy('also', { window: '1h' }), 50, 5), true],
-    ['an internal one', limit(policy('secret', { advertise: false }), 50, 5), true],
-    [
-      'one without a window',
-      limit(compilePolicy('slots', { quota: 9, algorithm: 'concurrency', unit: 'requests-2' }, []), 5, 0),
-      true
-    ]
+    ['an internal one', limit(policy('secret', { advertise: false }), 50, 5), true]
   ]
   for (const [why, beside, capped] of cases) {
     const hour = told({}, decision('allowed', ending, beside)).find(text => text.startsWith('hourly'))
@@ -139,6 +134,15 @@ t.test('a shorter window of the same unit that is told beside is cap enough', as
     ['hourly;1;4'],
     'one that is not selected is not told'
   )
+})
+
+t.test('what counts at once has no window, and is no cap', async t => {
+  const gpus = policy('gpus', { window: '1h', algorithm: 'fixed-window', unit: 'gpu' })
+  const slots = compilePolicy('slots', { quota: 9, algorithm: 'concurrency', unit: 'gpu' }, [])
+  t.strictSame(told({}, decision('allowed', limit(gpus, 100, 1), limit(slots, 9, 0))), [
+    'gpus;1;4',
+    'slots;9;0'
+  ])
 })
 
 t.test('a cap of ones own is for its units, and for them alone', async t => {

@@ -268,6 +268,18 @@ t.test('a cap of whole numbers is exact, where their quotient is not', async t =
   t.strictSame(capped(13, 359, most, 'window'), { available: 13, window: 360 })
 })
 
+t.test('however low a cap is, the time it tells has a form on the wire', async t => {
+  const longest = 999_999_999_999_999
+  for (const units of [1e-12, 1e-300, Number.MIN_VALUE]) {
+    const most = { units, seconds: 1 }
+    t.strictSame(capped(1000, 60, most, 'window'), { available: 1000, window: longest })
+    t.strictSame(capped(1000, 60, { units: units / 1000, seconds: 1 }, 'available'), {
+      available: 1,
+      window: longest
+    })
+  }
+})
+
 t.test('a cap says nothing of what has no window', async t => {
   t.strictSame(capped(5, 0, { units: 1, seconds: 100 }, 'available'), { available: 5, window: 0 })
   t.strictSame(capped(5, 0, { units: 1, seconds: 100 }, 'window'), { available: 5, window: 0 })
@@ -330,15 +342,14 @@ t.test('the date of Retry-After is rounded up to the second', async t => {
   t.equal(retryAfterDate(5, Date.UTC(2027, 0, 1) + 1), 'Fri, 01 Jan 2027 00:00:06 GMT')
 })
 
-t.test('closest is refused first, then the lowest share, then the longer window', async t => {
-  const hour = { refused: false, remaining: 500, quota: 1000, window: 3600 }
-  const none = { ...hour, window: undefined }
-  const minute = { refused: false, remaining: 30, quota: 60, window: 60 }
-  const nearly = { refused: false, remaining: 1, quota: 60, window: 60 }
-  const spent = { refused: false, remaining: 0, quota: 60, window: 60 }
-  const zero = { refused: false, remaining: 0, quota: 0, window: 1 }
-  const refused = { refused: true, remaining: 30, quota: 60, window: 60 }
-  const order = [refused, zero, spent, nearly, hour, minute, none]
+t.test('closest is the lowest share, then the longer window', async t => {
+  const hour = { remaining: 500, quota: 1000, window: 3600 }
+  const none = { ...hour, window: 0 }
+  const minute = { remaining: 30, quota: 60, window: 60 }
+  const nearly = { remaining: 1, quota: 60, window: 60 }
+  const spent = { remaining: 0, quota: 60, window: 60 }
+  const zero = { remaining: 0, quota: 0, window: 1 }
+  const order = [zero, spent, nearly, hour, minute, none]
   t.strictSame(order.toReversed().sort(closestFirst), order)
   t.strictSame([none, minute, hour].sort(closestFirst), [hour, minute, none])
 })
@@ -347,10 +358,9 @@ t.test('closestFirst is a consistent ordering', async () => {
   const limit = fc
     .record(
       {
-        refused: fc.boolean(),
         quota: fc.nat({ max: 4 }),
         left: fc.nat({ max: 4 }),
-        window: fc.constantFrom(undefined, 1, 2)
+        window: fc.constantFrom(0, 1, 2)
       },
       { noNullPrototype: true }
     )

@@ -1,4 +1,5 @@
 import swagger from '@fastify/swagger'
+import type { SwaggerTransform } from '@fastify/swagger'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import Fastify from 'fastify'
 import type { FastifyInstance, RouteOptions } from 'fastify'
@@ -13,7 +14,8 @@ const policies = {
   hidden: { quota: 5, window: '1m', default: false, advertise: false },
   trial: { quota: 5, window: '1m', default: false, mode: 'shadow' },
   plan: { quota: () => 5, window: '1m', default: false },
-  places: { quota: 5, algorithm: 'concurrency', default: false }
+  places: { quota: 5, algorithm: 'concurrency', default: false },
+  bucket: { quota: 100, window: '1m', algorithm: 'token-bucket', burst: 5, default: false }
 } as const
 
 interface Document {
@@ -91,6 +93,8 @@ t.test('what a route describes itself is kept, and gets the fields', async t => 
       200: { type: 'object', properties: { id: { type: 'integer' } }, headers: { ETag: { type: 'string' } } },
       '4xx': { $ref: 'item#' },
       302: { type: 'null', description: 'elsewhere' },
+      '3xx': { type: 'null', description: 'elsewhere too' },
+      304: { type: 'null', description: 'as before' },
       429: { type: 'object', description: 'mine', properties: { wait: { type: 'integer' } } }
     }
     app.get('/items', { schema: { summary: 'items', response } }, async () => ({ id: 1 }))
@@ -100,9 +104,23 @@ t.test('what a route describes itself is kept, and gets the fields', async t => 
   t.strictSame(headers(responses['200']), [...FIELDS, 'ETag'])
   t.strictSame(headers(responses['4XX']), FIELDS)
   t.strictSame(headers(responses['302']), [], 'a redirect carries none')
+  t.strictSame(headers(responses['3XX']), [], 'nor do any')
+  t.strictSame(headers(responses['304']), FIELDS, 'which leads nowhere else')
   t.equal(responses['429']!.description, 'mine')
   t.strictSame(headers(responses['429']), REFUSAL)
   t.strictSame(Object.keys(responses['429']!.content!), ['application/json'])
+})
+
+t.test('a header that a route describes itself is not told twice, however it is written', async t => {
+  const { operation } = await documented(t, {}, app => {
+    const response = {
+      429: { type: 'null', headers: { 'retry-after': { type: 'integer', description: 'mine' } } }
+    }
+    app.get('/items', { schema: { response } }, async () => 'served')
+  })
+  const answer = operation('/items').responses['429']!
+  t.strictSame(headers(answer), [...FIELDS, 'retry-after'])
+  t.equal(answer.headers!['retry-after']!.description, 'mine')
 })
 
 t.test('the document changes nothing about a response', async t => {
@@ -120,6 +138,7 @@ t.test('units, plans and places are told as they are, internal and shadow polici
   const { operation } = await documented(t, {}, app => {
     const names = ['tokens', 'hidden', 'trial', 'plan', 'places'] as const
     app.post('/chat', { config: { quota: [...names] } }, async () => 'done')
+    app.get('/bucket', { config: { quota: ['bucket'] } }, async () => 'done')
     app.post('/inside', { config: { quota: ['hidden'] } }, async () => 'done')
     app.post('/trial', { config: { quota: ['trial'] } }, async () => 'done')
     app.get('/free', { config: { quota: false } }, async () => 'done')
@@ -129,6 +148,11 @@ t.test('units, plans and places are told as they are, internal and shadow polici
     { name: 'plan', quota: 'by request', window: 60, unit: 'requests', partition: 'ip' },
     { name: 'places', quota: 5, unit: 'concurrent-requests', partition: 'ip' }
   ])
+  t.strictSame(
+    operation('/bucket')['x-ratelimit-policies'],
+    [{ name: 'bucket', quota: 5, window: 3, unit: 'requests', partition: 'ip' }],
+    'as in RateLimit-Policy'
+  )
   const inside = operation('/inside', 'post')
   t.strictSame(inside['x-ratelimit-policies'], [])
   t.strictSame(headers(inside.responses['200']), [])
@@ -161,6 +185,28 @@ t.test('without the fields only the wait is told', async t => {
   t.strictSame(headers(operation('/').responses['429']), ['Retry-After'])
 })
 
+t.test('Swagger 2.0 is told the same in its own terms', async t => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(quota, { policies })
+  await app.register(swagger, {
+    swagger: { info: { title: 'test', version: '1' } },
+    transform: app.quota.openapi()
+  })
+  app.get('/', async () => 'served')
+  await app.ready()
+  const document = app.swagger() as unknown as Document
+  const { valid, errors } = await new Validator().validate(
+    structuredClone(document) as unknown as Record<string, unknown>
+  )
+  t.ok(valid, JSON.stringify(errors))
+  const { responses } = document.paths['/']!['get']!
+  for (const status of ['429', '503']) {
+    t.strictSame(headers(responses[status]), REFUSAL, status)
+    t.match(responses[status], { schema: { required: ['type', 'title', 'status'] } })
+  }
+})
+
 t.test("the application's own transform comes first", async t => {
   const own: OpenApiTransform = ({ schema, url }) => ({
     schema: { ...schema, response: { 201: { type: 'null', description: 'made' } } },
@@ -170,13 +216,44 @@ t.test("the application's own transform comes first", async t => {
   t.strictSame(Object.keys(operation('/v1/').responses).toSorted(), ['201', '429', '503'])
 })
 
+t.test('a transform for the document of the library, as of a schema library, is one too', async t => {
+  const seen: unknown[] = []
+  const own: SwaggerTransform = ({ schema, url, ...document }) => {
+    seen.push(...Object.keys(document))
+    return { schema: { ...schema, summary: 'theirs' }, url }
+  }
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(quota, { policies })
+  const transform: SwaggerTransform = app.quota.openapi(own)
+  await app.register(swagger, { openapi: { info: { title: 'test', version: '1' } }, transform })
+  app.get('/', async () => 'served')
+  await app.ready()
+  t.match((app.swagger() as unknown as Document).paths['/']!['get'], {
+    summary: 'theirs',
+    responses: { 429: {} }
+  })
+  t.ok(seen.includes('openapiObject'))
+})
+
+t.test('a transform that is no function is refused where it is given', async t => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(quota, { policies })
+  t.throws(() => app.quota.openapi({ openapi: {} } as unknown as OpenApiTransform), {
+    code: 'FST_QUOTA_OPTION',
+    message: 'app.quota: transform of openapi must be a function, got {"openapi":{}}'
+  })
+})
+
 t.test('what a schema library made is not taken apart', async t => {
   class Library {
     readonly type = 'null'
     readonly description = 'theirs'
   }
+  const theirs = new Library()
   const own: OpenApiTransform = ({ schema, url }) => ({
-    schema: { ...schema, response: { 200: new Library(), 204: 'theirs' } },
+    schema: { ...schema, response: { 200: theirs, 204: 'theirs' } },
     url
   })
   const app = Fastify()
@@ -189,5 +266,6 @@ t.test('what a schema library made is not taken apart', async t => {
   await app.ready()
   const [route] = routes
   const { schema } = transform({ schema: {}, url: '/', route: route! })
-  t.match(schema.response, { 200: new Library(), 204: 'theirs', 429: { headers: {} } })
+  t.match(schema.response, { 204: 'theirs', 429: { headers: {} } })
+  t.equal((schema.response as Record<string, unknown>)['200'], theirs)
 })

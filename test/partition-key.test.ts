@@ -62,6 +62,8 @@ for (const [name, make] of Object.entries(labels)) {
     t.equal(new Set(keys.map(key => Buffer.from(key).toString('hex'))).size, 8, 'each has its own')
     t.strictSame(keyOf(request, burst, at('user:42')), keys[0])
     t.strictSame(keyOf(request, compilePolicy('burst', '5/10s', []), at('user:42')), keys[0])
+    const longer = compilePolicy('bursts', '10/10s', [])
+    t.notSame(keyOf(request, longer, at('user:42')), keyOf(request, burst, at('suser:42')))
   })
 
   t.test(`${name}: two partitions that differ in a lone surrogate have two hashes`, async t => {

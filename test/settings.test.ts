@@ -157,6 +157,14 @@ t.test('what is written wrongly is refused with the option, the value and what w
         ] as const
     ),
     [
+      { standardHeaders: 'draft-8' },
+      'unknown option "standardHeaders" with the value "draft-8"; did you mean "fields"?'
+    ],
+    [
+      { legacyHeaders: true },
+      `unknown option "legacyHeaders" with the value true; did you mean "legacy", such as { style: 'x-ratelimit', reset: 'epoch' }?`
+    ],
+    [
       { keyGenerator: () => 'x' },
       'unknown option "keyGenerator" with the value a function; did you mean "identify"?'
     ],
@@ -217,7 +225,7 @@ t.test('what is written wrongly is refused with the option, the value and what w
     [{ legacy: true }, `${legacy} true`],
     [{ legacy: null }, `${legacy} null`],
     [{ legacy: 'x-ratelimit' }, `${legacy} "x-ratelimit"`],
-    [{ legacy: [] }, 'legacy must be an object, got []'],
+    [{ legacy: ['draft-6', 'llm'] }, `${legacy} ["draft-6","llm"]`],
     [{ legacy: { style: 'x-ratelimit' } }, 'legacy.reset must be "delta" or "epoch", got undefined'],
     [
       { legacy: { style: 'x-ratelimit', reset: 'epoc' } },

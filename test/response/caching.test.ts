@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import t from 'tap'
 import type { QuotaOptions } from '../../src/index.js'
 import { start } from '../fixtures/wire.js'
@@ -108,6 +108,38 @@ t.test('what shared caches are not told to keep has them', async t => {
       }
     )
     t.equal(ours((await app.inject('/')).headers).length, 5, String(value))
+  }
+})
+
+/** What is said to some shared caches alone, which do not read `Cache-Control` then. */
+const TARGETED: readonly (readonly [name: string, value: string, isKept: boolean])[] = [
+  ['cdn-cache-control', 'max-age=60', true],
+  ['CDN-Cache-Control', 'Public', true],
+  ['cdn-cache-control', 'stale-while-revalidate=9, max-age=060', true],
+  ['surrogate-control', 'max-age=60+30, content="ESI/1.0"', true],
+  ['cdn-cache-control', 'max-age=0', false],
+  ['cdn-cache-control', 'max-age=60, private', false],
+  ['cdn-cache-control', 'no-store', false],
+  ['surrogate-control', 'no-store', false],
+  ['surrogate-control', 'content="ESI/1.0"', false]
+]
+
+t.test('what one kind of shared cache is told to keep has none, whatever the others are told', async t => {
+  for (const cacheControl of ['private', 'no-store', 'max-age=5']) {
+    for (const [name, value, isKept] of TARGETED) {
+      const told = { 'cache-control': cacheControl, [name]: value }
+      for (const answer of [
+        (reply: FastifyReply) => reply.headers(told).send('text'),
+        () => new Response('text', { headers: told })
+      ]) {
+        const { app } = await start(
+          t,
+          { policies, legacy: 'draft-6' },
+          { routes: app => app.get('/', async (_request, reply) => answer(reply)) }
+        )
+        t.equal(ours((await app.inject('/')).headers).length, isKept ? 0 : 5, JSON.stringify(told))
+      }
+    }
   }
 })
 

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { FastifyReply } from 'fastify'
 import { parseDictionary } from 'structured-headers'
 import t from 'tap'
 import type { Legacy, QuotaOptions, XRateLimit } from '../../src/index.js'
@@ -105,6 +106,79 @@ t.test('they replace what another plugin has set, for a client cannot read two n
     }
   )
   t.strictSame(legacy((await app.inject('/')).headers), ['2', '1', '10'])
+})
+
+t.test('jitter makes no reset of none', async t => {
+  const { app } = await start(t, {
+    policies: { slots: { quota: 1, algorithm: 'concurrency' } },
+    legacy: delta,
+    jitter: '20s'
+  })
+  t.strictSame(legacy((await app.inject('/')).headers), ['1', '0', undefined])
+})
+
+t.test(
+  'a refusal whose Retry-After is of somebody else has none, for theirs may be another time',
+  async t => {
+    const { app } = await start(
+      t,
+      { policies: { burst: '1/10s' }, legacy: delta },
+      {
+        before: app =>
+          app.addHook('onRequest', async (_request, reply) => {
+            reply.header('retry-after', '99')
+          })
+      }
+    )
+    t.strictSame(legacy((await app.inject('/')).headers), ['1', '0', '10'])
+    const { statusCode, headers } = await app.inject('/')
+    t.equal(statusCode, 429)
+    t.equal(headers['retry-after'], '99')
+    t.strictSame(legacy(headers), [undefined, undefined, undefined])
+  }
+)
+
+t.test('where somebody sets one of them later, none of ours is left to be read with it', async t => {
+  const theirs = { 'x-ratelimit-limit': '5000', 'x-ratelimit-remaining': '4999' }
+  const answers = {
+    reply: (reply: FastifyReply) => reply.headers(theirs).send('text'),
+    Response: () => new Response('text', { headers: theirs })
+  }
+  for (const [by, answer] of Object.entries(answers)) {
+    const { app } = await start(
+      t,
+      { policies: { burst: '2/10s' }, legacy: delta },
+      { routes: app => app.get('/', async (_request, reply) => answer(reply)) }
+    )
+    const { headers } = await app.inject('/')
+    t.strictSame(legacy(headers), ['5000', '4999', undefined], by)
+    t.equal(headers['ratelimit'], '"burst";r=1;t=10')
+  }
+})
+
+t.test('one that somebody has removed stays away, and the others stay', async t => {
+  const { app } = await start(
+    t,
+    { policies: { burst: '2/10s' }, legacy: delta },
+    {
+      routes: app => app.get('/', async (_request, reply) => reply.removeHeader('x-ratelimit-reset').send(''))
+    }
+  )
+  t.strictSame(legacy((await app.inject('/')).headers), ['2', '1', undefined])
+})
+
+t.test('a redirect keeps those that somebody else has set', async t => {
+  const { app } = await start(
+    t,
+    { policies: { burst: '2/10s' }, legacy: delta },
+    {
+      routes: app =>
+        app.get('/', async (_request, reply) =>
+          reply.header('x-ratelimit-limit', '5000').redirect('/elsewhere')
+        )
+    }
+  )
+  t.strictSame(legacy((await app.inject('/')).headers), ['5000', undefined, undefined])
 })
 
 t.test('there is no reset where none is known, not even that of another policy', async t => {

@@ -40,6 +40,26 @@ t.test('a refusal is 429 with the fields, no-store and a problem document, and n
   t.strictSame(wire(refused), plain)
 })
 
+t.test('the body tells of a bucket what the fields tell', async t => {
+  const bucket = { quota: 100, window: '1m', algorithm: 'token-bucket', burst: 5 } as const
+  const { app } = await start(t, { policies: { bucket } })
+  for (let i = 0; i < 5; i++) await app.inject('/')
+  const { headers, body } = await app.inject('/')
+  t.equal(headers['ratelimit-policy'], '"bucket";q=5;w=3')
+  t.match(body, 'allows 5 requests per 3 seconds and is used up')
+})
+
+t.test('clients of a server that cannot decide do not come back together', async t => {
+  const { app } = await start(t, { policies: { plan: { quota: () => Number.NaN, window: '1m' } } })
+  const waits = new Set<unknown>()
+  for (let i = 0; i < 100; i++) {
+    const { statusCode, headers } = await app.inject('/')
+    t.equal(statusCode, 503)
+    waits.add(headers['retry-after'])
+  }
+  t.strictSame(waits, new Set(['1', '2', '3']))
+})
+
 t.test('what is wanted as HTML is refused as a problem document all the same', async t => {
   const { app } = await start(t, { policies })
   await app.inject('/')
