@@ -45,11 +45,16 @@ export function announced(telling: Telling, whose: Whose, decision: Decision): r
 }
 
 /** The limits that a client may see, in the order in which they are told. */
-export function visible(decision: Decision): readonly ServiceLimit[] {
-  const limits = decision.limits.filter(
-    ({ policy, allowed }) => policy.advertise && (decision.outcome === 'allowed' || !allowed)
-  )
-  return limits.length < 2 ? limits : limits.sort((a, b) => closestFirst(closeness(a), closeness(b)))
+export function visible({ outcome, limits }: Decision): readonly ServiceLimit[] {
+  const seen: ServiceLimit[] = []
+  for (const limit of limits) {
+    if (!limit.policy.advertise || (outcome !== 'allowed' && limit.allowed)) continue
+    let at = seen.length
+    while (at > 0 && closestFirst(closeness(limit), closeness(seen[at - 1]!)) < 0) at--
+    if (at === seen.length) seen.push(limit)
+    else seen.splice(at, 0, limit)
+  }
+  return seen
 }
 
 function tell(

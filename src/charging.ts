@@ -5,9 +5,9 @@ import { whenKnown } from './later.js'
 import type { Later } from './later.js'
 import type { Account } from './ledger.js'
 import type { Stage } from './plan.js'
-import { price } from './pricing.js'
+import { constantBill, price } from './pricing.js'
 import type { Bill } from './pricing.js'
-import type { Answer } from './store.js'
+import type { Answer, Place } from './store.js'
 import type { Services, Visit } from './visit.js'
 
 /**
@@ -48,18 +48,19 @@ export function giveBack(visit: Visit): Later<void> {
 }
 
 function charge(services: Services, request: FastifyRequest, visit: Visit, stage: Stage): Later<Decision> {
+  if (stage.constant !== undefined) return consume(services, visit, constantBill(visit.parts, stage.constant))
   return whenKnown(price(services.faults, request, visit.parts, stage.shares), bill => {
     if (bill.failed === 'closed') return undecidable('closed', bill.exempt)
     if (bill.charges.length === 0) return decide([], NOTHING_ASKED[bill.failed ?? 'none'], bill.exempt)
-    visit.metered.push(...bill.metered)
+    visit.metered = joined(visit.metered, bill.metered)
     return consume(services, visit, bill)
   })
 }
 
 function consume({ store }: Services, visit: Visit, { charges, exempt }: Bill): Later<Decision> {
-  visit.places.push(...charges)
+  visit.places = joined(visit.places, charges)
   return whenKnown(store.consume(charges), answer => {
-    visit.ledger.enter(charges, answer, 'stage')
+    visit.ledger.enter(charges, answer)
     return decide(charges, answer, exempt)
   })
 }
@@ -68,3 +69,6 @@ const NOTHING_ASKED: Readonly<Record<'none' | 'open', Answer>> = {
   none: { limits: [], source: 'none' },
   open: { limits: [], source: 'open' }
 }
+
+const joined = (places: readonly Place[], more: readonly Place[]): readonly Place[] =>
+  places.length === 0 ? more : [...places, ...more]

@@ -36,10 +36,12 @@ export function decide(
   answer: Answer,
   exempt: readonly string[]
 ): Decision {
-  const limits = answer.limits.filter(limit => !limit.policy.shadow)
   if (answer.source === 'closed') return undecidable('closed', exempt, answer.retryAfter)
+  const limits = answer.limits.some(isShadow)
+    ? answer.limits.filter(limit => !limit.policy.shadow)
+    : answer.limits
   return {
-    outcome: limits.every(limit => limit.allowed) ? 'allowed' : 'refused',
+    outcome: limits.every(isAllowed) ? 'allowed' : 'refused',
     limits,
     exempt,
     shadow:
@@ -80,6 +82,8 @@ const lessCertain = (one: Source, other: Source): Source => (DOUBTS[other] >= DO
 export function refusing(decision: Decision): readonly ServiceLimit[] {
   return decision.limits.filter(limit => !limit.allowed)
 }
+
+const isAllowed = (limit: ServiceLimit): boolean => limit.allowed
 
 const isShadow = (limit: ServiceLimit): boolean => limit.policy.shadow
 

@@ -24,22 +24,46 @@ export interface Account {
 
 /** What one request was charged. An account that nobody settles keeps its cost. */
 export class Ledger {
-  readonly accounts: Account[] = []
+  readonly #accounts: Account[] = []
+  /** Charges of stages whose accounts nobody has asked for yet: of most requests, nobody ever does. */
+  #entered: { readonly charges: readonly Charge[]; readonly answer: Answer }[] | undefined
   readonly #store: Store
 
   constructor(store: Store) {
     this.#store = store
   }
 
+  get accounts(): readonly Account[] {
+    this.#openEntered()
+    return this.#accounts
+  }
+
+  /** Remembers what a stage has charged. */
+  enter(charges: readonly Charge[], answer: Answer): void {
+    if (this.#entered === undefined) this.#entered = [{ charges, answer }]
+    else this.#entered.push({ charges, answer })
+  }
+
   /** Opens an account for each charge that was admitted, be it of no units, and returns them. */
-  enter(charges: readonly Charge[], { limits }: Answer, by: Account['by']): readonly Account[] {
+  open(charges: readonly Charge[], answer: Answer, by: Account['by']): readonly Account[] {
+    this.#openEntered()
+    return this.#open(charges, answer, by)
+  }
+
+  #openEntered(): void {
+    if (this.#entered === undefined) return
+    for (const { charges, answer } of this.#entered) this.#open(charges, answer, 'stage')
+    this.#entered = undefined
+  }
+
+  #open(charges: readonly Charge[], { limits }: Answer, by: Account['by']): readonly Account[] {
     if (limits.some(({ policy, allowed }) => !allowed && !policy.shadow)) return []
-    const entered = limits.flatMap(({ policy, allowed, charges: receipts }) => {
+    const opened = limits.flatMap(({ policy, allowed, charges: receipts }) => {
       const { partition } = charges.find(charge => charge.policy === policy)!
-      return allowed ? [opened(partition, policy, receipts, by)] : []
+      return allowed ? [account(partition, policy, receipts, by)] : []
     })
-    this.accounts.push(...entered)
-    return entered
+    this.#accounts.push(...opened)
+    return opened
   }
 
   /** Adds further charges to the accounts of their policies: a body may be charged many times. */
@@ -81,9 +105,9 @@ export class Ledger {
       ({ closed, by, partition: at }) => closed === false && by === 'caller' && at === partition
     )
     if (own !== undefined) return own
-    const account = opened(partition, policy, [], 'caller')
-    this.accounts.push(account)
-    return account
+    const opened = account(partition, policy, [], 'caller')
+    this.#accounts.push(opened)
+    return opened
   }
 
   /**
@@ -154,7 +178,7 @@ export function total(charges: readonly Receipt[]): number {
   return charges.reduce((sum, { units }) => sum + units, 0)
 }
 
-const opened = (
+const account = (
   partition: string,
   policy: QuotaPolicy,
   charges: readonly Receipt[],

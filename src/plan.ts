@@ -28,10 +28,18 @@ export interface Plan {
 export interface Stage {
   readonly hook: Hook
   readonly shares: readonly Share[]
+  /** What every request is charged, if nothing has to be asked for that: no function of the operator, and no body. */
+  readonly constant: readonly ConstantCharge[] | undefined
   /** Indices of the identities its partitions may read. */
   readonly identities: readonly number[]
   /** Whether something is to be done when the response is over: leases to release, charges to refund. */
   readonly ends: boolean
+}
+
+/** What a policy charges each request of a route. */
+export interface ConstantCharge {
+  readonly policy: QuotaPolicy
+  readonly units: number
 }
 
 /** A policy and what a request of this route costs it. */
@@ -176,12 +184,19 @@ function refuseLate(refuse: Refuse, policies: readonly QuotaPolicy[], hook: Hook
   )
 }
 
+const isConstant = (share: Share): share is Share & { readonly cost: number } =>
+  typeof share.cost === 'number' &&
+  share.policy.quotaOf === undefined &&
+  share.policy.exempt === undefined &&
+  !share.policy.metered
+
 function stageAt(hook: Hook, shares: readonly Share[], moved: Hook | undefined): Stage | undefined {
   const here = shares.filter(({ policy }) => (moved ?? policy.hook) === hook)
   if (here.length === 0) return undefined
   return {
     hook,
     shares: here,
+    constant: here.every(isConstant) ? here.map(({ policy, cost: units }) => ({ policy, units })) : undefined,
     identities: [...new Set(here.flatMap(({ policy }) => policy.rule.identities))],
     ends: here.some(({ policy }) => policy.refund !== undefined || policy.algorithm.renew !== undefined)
   }

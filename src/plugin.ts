@@ -1,10 +1,4 @@
-import type {
-  FastifyInstance,
-  FastifyPluginAsync,
-  FastifyReply,
-  FastifyRequest,
-  RequestPayload
-} from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { addressing } from './address.js'
 import type { Decision } from './decision.js'
@@ -190,8 +184,10 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
     enforce(0, request, reply, done)
   })
   app.addHook('preParsing', (request, reply, body, done) => {
-    enforce(1, request, reply, error =>
-      error === undefined ? done(null, metered(request, reply, body)) : done(error)
+    const known = (request as VisitingRequest)[visitOf]
+    if (!known) return done(null, body)
+    enforcement.enforce(1, request, reply, known, error =>
+      error === undefined ? done(null, enforcement.meter(request, reply, known, body)) : done(error)
     )
   })
   app.addHook('preValidation', (request, reply, done) => enforce(2, request, reply, done))
@@ -217,11 +213,6 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
     const known = (request as VisitingRequest)[visitOf]
     if (known) enforcement.enforce(index, request, reply, known, proceed)
     else proceed()
-  }
-
-  function metered(request: FastifyRequest, reply: FastifyReply, body: RequestPayload): RequestPayload {
-    const known = (request as VisitingRequest)[visitOf]
-    return known ? enforcement.meter(request, reply, known, body) : body
   }
 
   /** What a request has been through; nothing yet, if nobody has asked. */

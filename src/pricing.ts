@@ -4,7 +4,7 @@ import type { Later } from './later.js'
 import type { OperatorFaults } from './operator.js'
 import { LARGEST_INTEGER, show } from './options.js'
 import type { Parts } from './partition.js'
-import type { Share } from './plan.js'
+import type { ConstantCharge, Share } from './plan.js'
 import { isUnits } from './policy-options.js'
 import type { QuotaPolicy } from './policy.js'
 import type { Charge, Place } from './store.js'
@@ -18,6 +18,17 @@ export interface Bill {
   readonly failed: 'open' | 'closed' | undefined
   /** Places that count the body as it arrives, for its length is not known. */
   readonly metered: readonly Place[]
+}
+
+const NONE: readonly never[] = Object.freeze([])
+
+/** The bill of a request whose costs are known since boot. */
+export function constantBill(parts: Parts, constant: readonly ConstantCharge[]): Bill {
+  const charges: Charge[] = []
+  for (const { policy, units } of constant) {
+    charges.push({ partition: policy.rule.resolve(parts), policy, units })
+  }
+  return { charges, exempt: NONE, failed: undefined, metered: NONE }
 }
 
 /** Makes the bill of a request: a promise only if a function of the operator returns one. */
@@ -79,9 +90,6 @@ function bill(items: readonly Item[], exempt: readonly string[]): Bill {
 
 function priced(faults: OperatorFaults, request: FastifyRequest, parts: Parts, share: Share): Later<Item> {
   const { policy, cost } = share
-  if (policy.quotaOf === undefined && typeof cost === 'number' && !policy.metered) {
-    return { partition: policy.rule.resolve(parts), policy, units: cost, metered: false }
-  }
   return whenKnown(ofPlan(faults, request, policy), known => {
     if (typeof known === 'string') return known
     const partition = known.rule.resolve(parts)

@@ -56,7 +56,7 @@ export async function reserve(
   if (known === 'open') return reservation(reserver, decide([], { limits: [], source: known }, []), [])
   const charges = [{ partition: known.rule.resolve(reserver.parts), policy: known, units }]
   const answer = await services.store.consume(charges)
-  const accounts = ledger.enter(charges, answer, 'caller')
+  const accounts = ledger.open(charges, answer, 'caller')
   leases.hold(ledger, accounts, reserver.whenAlive)
   const decision = remember(decide(charges, answer, []), charges)
   if (decision.outcome === 'allowed') reserver.refresh(decision.limits)

@@ -70,9 +70,13 @@ export function writeFields(
   if (decision.limits.length === 0) return
   const shown = announced(wire, occasion.whose, decision)
   if (wire.fields) {
-    const items = shown.map(each => itemText(each) + keyText(wire, reply.request, each, occasion))
+    let items = ''
+    for (const each of shown) {
+      const item = itemText(each) + keyText(wire, reply.request, each, occasion)
+      items = items === '' ? item : `${items}, ${item}`
+    }
     sheet.policy = replace(reply, FIELD.policy, sheet.policy, occasion.policyField)
-    sheet.limit = replace(reply, FIELD.limit, sheet.limit, items.join(', '))
+    sheet.limit = replace(reply, FIELD.limit, sheet.limit, items)
   }
   if (wire.legacy !== false) writeLegacy(wire, wire.legacy, reply, sheet, shown, occasion)
 }
@@ -290,6 +294,7 @@ function around(field: string, own: string): readonly [ahead: string, behind: st
 
 function textOf(reply: FastifyReply, name: string): string {
   const value = reply.getHeader(name)
+  if (value === undefined) return ''
   return typeof value === 'string' ? value : joinField(value, '')
 }
 

@@ -35,7 +35,7 @@ export class RequestParts implements Parts {
   readonly identities: (string | undefined)[] = []
   readonly #asked: boolean[] = []
   /** Identities that are asked for and not known yet. */
-  readonly #waiting = new Map<number, Promise<void>>()
+  #waiting: Map<number, Promise<void>> | undefined
   readonly #request: FastifyRequest
   readonly #by: Identification
   #address: string | undefined
@@ -61,7 +61,7 @@ export class RequestParts implements Parts {
     let waiting: Promise<void>[] | undefined
     for (const index of indices) {
       if (this.identities[index] !== undefined) continue
-      const answer = this.#waiting.get(index) ?? this.#askOnce(index)
+      const answer = this.#waiting?.get(index) ?? this.#askOnce(index)
       if (isLater(answer)) (waiting ??= []).push(answer)
     }
     return waiting === undefined ? undefined : Promise.all(waiting)
@@ -79,17 +79,20 @@ export class RequestParts implements Parts {
 
   /** Whether an identity was asked for and is empty. */
   get nameless(): boolean {
-    return this.#asked.some(
-      (asked, index) => asked && this.identities[index] === undefined && !this.#waiting.has(index)
-    )
+    for (let index = 0; index < this.#asked.length; index++) {
+      if (this.#asked[index] !== true || this.identities[index] !== undefined) continue
+      if (this.#waiting?.has(index) !== true) return true
+    }
+    return false
   }
 
   #askOnce(index: number): void | Promise<void> {
     this.#asked[index] = true
     const answer = this.#ask(index)
     if (!isLater(answer)) return
-    const known = answer.then(() => void this.#waiting.delete(index))
-    this.#waiting.set(index, known)
+    const waiting = (this.#waiting ??= new Map())
+    const known = answer.then(() => void waiting.delete(index))
+    waiting.set(index, known)
     return known
   }
 
@@ -115,6 +118,8 @@ export class RequestParts implements Parts {
   }
 }
 
+const NO_PLACES: readonly Place[] = Object.freeze([])
+
 /** What one request has been through. */
 export class Visit {
   /** The route's plan; `undefined` before it is known, and for routes without quota. */
@@ -125,9 +130,9 @@ export class Visit {
   /** The stages from this one on are still to come. */
   nextStage = 0
   /** Where its policies have counted it. */
-  readonly places: Place[] = []
+  places: readonly Place[] = NO_PLACES
   /** Where the body is charged as it arrives. */
-  readonly metered: Place[] = []
+  metered: readonly Place[] = NO_PLACES
   /** What was written to the response. */
   readonly sheet: WrittenFields = new WrittenFields()
   /** Whether what was written is no longer what is left. */
@@ -140,7 +145,7 @@ export class Visit {
   #reply: FastifyReply | undefined
   #life: Life | undefined
   /** Who waits for the reply to be known. */
-  readonly #waiting: ((life: Life) => void)[] = []
+  #waiting: ((life: Life) => void)[] | undefined
 
   constructor(request: FastifyRequest, services: Services) {
     this.#request = request
@@ -151,6 +156,7 @@ export class Visit {
   /** The request comes to the hooks. An earlier hook may have asked for its life before. */
   meet(reply: FastifyReply): void {
     this.#reply = reply
+    if (this.#waiting === undefined) return
     for (const told of this.#waiting) told(this.life)
   }
 
@@ -162,7 +168,7 @@ export class Visit {
 
   /** Tells of its life, as soon as it is known. */
   whenAlive(told: (life: Life) => void): void {
-    if (this.#reply === undefined) this.#waiting.push(told)
+    if (this.#reply === undefined) (this.#waiting ??= []).push(told)
     else told(this.life)
   }
 

@@ -56,7 +56,7 @@ function services(t: Test, ...policies: readonly QuotaPolicy[]): Services {
     take: (...policies) => {
       const ledger = new Ledger(store)
       const charges = policies.map(policy => ({ partition: 'x', policy, units: 1 }))
-      return { ledger, accounts: ledger.enter(charges, store.consume(charges), 'stage') }
+      return { ledger, accounts: ledger.open(charges, store.consume(charges), 'stage') }
     }
   }
 }

@@ -21,7 +21,7 @@ function book(): {
   const ledger = new Ledger(store)
   const charge = (...units: [QuotaPolicy, number][]): number => {
     const charges = units.map(([policy, units]) => ({ partition: 'global', policy, units }))
-    return ledger.enter(charges, store.consume(charges), 'stage').length
+    return ledger.open(charges, store.consume(charges), 'stage').length
   }
   return { ledger, store, charge }
 }

@@ -68,6 +68,7 @@ const wholeSeconds = (window: number): number => Math.ceil(window / 1000)
  * starts too early by that joins the one before.
  */
 function living(state: State, window: number, precision: number, now: number): State {
+  if (state.length === 0 || (state[2]! + window > now && latestOf(state) <= now)) return state
   const entries: number[] = []
   for (let i = 0; i < state.length; i += 3) {
     const first = Math.min(state[i + 1]!, now)
@@ -92,7 +93,10 @@ function charged(entries: State, window: number, precision: number, now: number,
   if (units === 0) return entries
   if (!joinsLast(entries, window, precision, now)) return [...entries, units, now, now]
   const last = entries.length - 3
-  return entries.with(last, entries[last]! + units).with(last + 2, now)
+  const next = entries.slice()
+  next[last]! += units
+  next[last + 2] = now
+  return next
 }
 
 /** Takes units back from the entry they were charged to, at most its count; from none if that entry is gone. */

@@ -6,6 +6,7 @@ import { FST_QUOTA_OPTION } from '../errors.js'
 import { asInteger, asObject, knownKeys, refuser } from '../options.js'
 import type { Answer, Charge, Lease, Place, ServiceLimit, Settlement, Store } from '../store.js'
 import { warnFull } from '../warnings.js'
+import type { Cells } from './memory/cells.js'
 import { Partitions, SHARED_ROW } from './memory/partitions.js'
 import type { Bounds } from './memory/partitions.js'
 
@@ -109,11 +110,14 @@ export class MemoryStore implements Store {
   consume(charges: readonly Charge[]): Answer {
     const now = this.#clock()
     const rows = this.#rowsOf(charges, now)
+    const cells: Cells[] = []
     const steps: Step[] = []
     let refused = false
     for (let i = 0; i < charges.length; i++) {
       const { policy, units } = charges[i]!
-      const step = this.#step(rows[i]!, policy, now, units)
+      const own = this.#partitions.cells(policy)
+      const step = policy.algorithm.step(own.read(rows[i]!), policy.params, now, units)
+      cells.push(own)
       steps.push(step)
       if (!step.allowed && !policy.shadow) refused = true
     }
@@ -121,10 +125,12 @@ export class MemoryStore implements Store {
     for (let i = 0; i < charges.length; i++) {
       const { policy, units } = charges[i]!
       const row = rows[i]!
+      const own = cells[i]!
       // What has room itself is answered as it stands without the charge.
-      const step = refused && steps[i]!.allowed ? this.#step(row, policy, now, 0) : steps[i]!
+      const standing = refused && steps[i]!.allowed
+      const step = standing ? policy.algorithm.step(own.read(row), policy.params, now, 0) : steps[i]!
       // A refusal is written too: time alone may have changed the state, above all when it went back.
-      this.#write(row, policy, now, step)
+      this.#partitions.write(row, own, policy.capacity, now, step)
       const charged = !refused && step.allowed ? units : 0
       limits.push(serviceLimit(policy, step, units, this.#receipts(row, policy, now, charged)))
     }

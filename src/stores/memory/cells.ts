@@ -26,7 +26,7 @@ const WHOLE = 254
  */
 export class Cells {
   readonly #chunks: Chunk[] = []
-  readonly #lists = new Map<number, State>()
+  readonly #lists = new Map<number, number[]>()
   #listed = 0
 
   /** Numbers held in lists, and the lists. */
@@ -34,6 +34,7 @@ export class Cells {
     return { numbers: this.#listed, lists: this.#lists.size }
   }
 
+  /** The state of a row, until the next one is written. */
   read(row: number): State {
     const chunk = this.#chunks[Math.floor(row / CHUNK)]
     if (chunk === undefined) return EMPTY
@@ -79,10 +80,15 @@ export class Cells {
     return chunk === undefined || chunk.kinds[cell] === NONE ? 1 : chunk.shares[cell]! / WHOLE
   }
 
+  /** Writes a list over the one before: lists that live long and are replaced all the time keep the collector busy. */
   #list(row: number, state: State): void {
-    this.#listed += state.length - (this.#lists.get(row)?.length ?? 0)
-    if (state.length === 0) this.#lists.delete(row)
-    else this.#lists.set(row, state)
+    const list = this.#lists.get(row)
+    this.#listed += state.length - (list?.length ?? 0)
+    if (state.length === 0) return void this.#lists.delete(row)
+    if (list === undefined) return void this.#lists.set(row, [...state])
+    if (list === state) return
+    if (list.length !== state.length) list.length = state.length
+    for (let i = 0; i < state.length; i++) list[i] = state[i]!
   }
 
   #chunkOf(row: number): Chunk {
