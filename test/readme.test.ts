@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import t from 'tap'
+import { paced } from '../src/client/index.js'
 import quota, { memoryStore, redisStore } from '../src/index.js'
 import * as errors from '../src/errors.js'
 import Fastify from 'fastify'
@@ -146,6 +147,10 @@ t.test('the tables of options list the options that the code knows, and no other
     listed('options of memoryStore'),
     expectedBy(() => memoryStore({ [STRANGER]: 1 } as object))
   )
+  t.strictSame(
+    listed('options of paced'),
+    expectedBy(() => paced(fetch, { [STRANGER]: 1 } as object))
+  )
   const client = new Redis({ lazyConnect: true })
   t.strictSame(
     listed('options of redisStore'),
@@ -156,6 +161,10 @@ t.test('the tables of options list the options that the code knows, and no other
 t.test('the tables of codes list the errors and the warnings, and no other', async t => {
   const codes = Object.keys(errors).filter(name => name.startsWith('FST_'))
   t.strictSame(new Set(listed('errors')), new Set(codes))
+  const ofClient = new Set(
+    [...read('src/client/errors.ts').matchAll(/code = '(\w+)'/g)].map(([, code]) => code)
+  )
+  t.strictSame(new Set(listed('errors of the client')), ofClient)
   const warnings = new Set(read('src/warnings.ts').match(/FST_QUOTA_\w+/g))
   t.strictSame(new Set(listed('warnings')), warnings)
 })

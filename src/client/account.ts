@@ -155,7 +155,7 @@ export class Account {
   refused(flight: Flight, reading: Reading, violated: readonly string[] | undefined, now: number): Verdict {
     this.#flights.delete(flight)
     const told = new Map(reading.told.map(one => [this.#met(flight, one, now), one]))
-    const refusing = this.#refusing(flight, told, violated)
+    const refusing = this.#refusing(flight, told, reading.named ? violated : undefined)
     this.#remember(flight.route, reading.complete, [...told.keys(), ...refusing])
     const hopeless = refusing.some(({ limit }) => isExceeded(limit, flight))
     const shut = refusing.length === 0 ? [{ policy: undefined, limit: this.#gate }] : refusing

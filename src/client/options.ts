@@ -70,7 +70,7 @@ export interface PacedOptions {
    * `TRACE`, `PUT`, `DELETE`. Never with a body that is a stream.
    */
   readonly retryMethods?: readonly string[] | undefined
-  /** The most that is added to a wait after a refusal, as a share of it: 0 to 1; default 0.25. Never more than 10 s. */
+  /** The most that is added to a wait after a refusal, as a share of it: 0 to 1; default 0.1. Never more than 10 s. */
   readonly jitter?: number | undefined
   /** What a request spends, by unit: integers of 0 or more, such as `{ tokens: 900 }`; default 1 of every unit. */
   readonly cost?: ((request: OutgoingRequest) => Costs) | undefined
@@ -161,7 +161,7 @@ export function readSettings(place: string, written: PacedOptions): Settings {
     manner: {
       pacing: asOneOf(refuse, 'pacing', options.pacing ?? 'spend', ['spend', 'even']),
       headroom: asHeadroom(refuse, options.headroom ?? 1),
-      jitter: asShare(refuse, 'jitter', options.jitter ?? 0.25),
+      jitter: asShare(refuse, 'jitter', options.jitter ?? 0.1),
       random: () => timing.random()
     },
     bounds: {

@@ -5,6 +5,7 @@ import type { RateLimitItem, RateLimitPolicyItem } from './rate-limit.js'
 import { nothingTold } from './told.js'
 import type { Head, Told } from './told.js'
 import { parseRetryAfter } from './waits.js'
+import type { Clocks } from './waits.js'
 
 /** What a response says about quotas. */
 export interface Reading {
@@ -15,6 +16,8 @@ export interface Reading {
   readonly told: readonly Told[]
   /** Whether `told` names all policies that the request falls under, as `RateLimit-Policy` does. */
   readonly complete: boolean
+  /** Whether policies are told by their names: the older forms have none. */
+  readonly named: boolean
   /** Milliseconds; `undefined`: no wait is known. */
   readonly retryAfter: number | undefined
   /** Whether it comes from a cache: the server has not seen the request. */
@@ -36,18 +39,20 @@ export function read(head: Head, now: number): Reading {
     refused: REFUSALS.has(status),
     told: [],
     complete: false,
+    named: true,
     retryAfter: undefined,
     cached: true,
     final: false
   }
   if (isCached(head)) return silent
   const clocks = { date: head.field('date'), now }
-  const { told, complete } = readDraft(head) ?? { told: readLegacy(head, clocks), complete: false }
+  const { told, complete, named } = readDraft(head) ?? readOlder(head, clocks)
   return {
     status,
     refused: silent.refused || isExhausted(status, told),
     told,
     complete,
+    named,
     cached: false,
     retryAfter: parseRetryAfter(head.field(DRAFT_11.field.retryAfter), clocks),
     final: head.field('x-should-retry') === 'false'
@@ -64,7 +69,14 @@ function isExhausted(status: number, told: readonly Told[]): boolean {
 
 const isCached = (head: Head): boolean => /^0*[1-9]\d*$/.test(head.field('age')?.trim() ?? '')
 
-function readDraft(head: Head): Pick<Reading, 'told' | 'complete'> | undefined {
+type Policies = Pick<Reading, 'told' | 'complete' | 'named'>
+
+function readOlder(head: Head, clocks: Clocks): Policies {
+  const told = readLegacy(head, clocks)
+  return { told, complete: false, named: told.length === 0 }
+}
+
+function readDraft(head: Head): Policies | undefined {
   const limits = parseRateLimit(head.field(DRAFT_11.field.limit))
   const policies = parseRateLimitPolicy(head.field(DRAFT_11.field.policy))
   if (limits === undefined && policies === undefined) return undefined
@@ -75,7 +87,8 @@ function readDraft(head: Head): Pick<Reading, 'told' | 'complete'> | undefined {
       ...pairs.map(({ limit, policy }) => tell(limit, policy, limit)),
       ...untold.map(policy => tell(policy, policy))
     ],
-    complete: policies !== undefined
+    complete: policies !== undefined,
+    named: true
   }
 }
 

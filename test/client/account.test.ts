@@ -104,6 +104,20 @@ t.test('the wait of a refusal without Retry-After is t, unless that is none', as
   t.equal(await until('"a";r=0'), 1)
 })
 
+t.test('in the older forms quotas have no names, so those of the body say nothing of them', async t => {
+  const forms: readonly Readonly<Record<string, string>>[] = [
+    { ratelimit: 'limit=1, remaining=0, reset=7' },
+    { 'ratelimit-limit': '1', 'ratelimit-remaining': '0', 'ratelimit-reset': '7' },
+    { 'x-ratelimit-limit': '1', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '7' },
+    { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '7s' }
+  ]
+  for (const fields of forms) {
+    const one = world([refused(fields, ['burst']), {}], { jitter: 0 })
+    await oneByOne(one, 1)
+    t.strictSame(one.seconds(), [0, 7], JSON.stringify(fields))
+  }
+})
+
 t.test('a policy that only the body names is held back until a request is served', async t => {
   const replies = (_call: Call, index: number): Reply =>
     index === 1 ? refused({ 'retry-after': '5' }, ['hidden', 'hidden']) : {}

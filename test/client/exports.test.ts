@@ -37,6 +37,23 @@ t.test('the client exports these values and types, and no other', async t => {
   ])
 })
 
+/** The packages and modules of Node.js that a module loads, and those it loads. */
+function loaded(module: URL, seen: Set<string> = new Set()): ReadonlySet<string> {
+  if (seen.has(module.href)) return seen
+  seen.add(module.href)
+  for (const [, target = ''] of readFileSync(module, 'utf8').matchAll(/from '([^']+)'/g)) {
+    if (target.startsWith('.')) loaded(new URL(target, module), seen)
+    else seen.add(target)
+  }
+  return seen
+}
+
+t.test('the client loads no module of Node.js, and undici neither: it runs in browsers', async t => {
+  const entry = new URL('../../src/client/index.js', import.meta.url)
+  const foreign = [...loaded(entry)].filter(name => !name.startsWith('file:'))
+  t.strictSame(foreign, ['fastest-levenshtein'])
+})
+
 t.test('the mock server comes on its own', async t => {
   t.strictSame(Object.keys(testing), ['mockServer'])
   t.strictSame(declared('testing/index'), ['Answer', 'AnswerName', 'MockRequest', 'MockServer'])

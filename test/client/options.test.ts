@@ -101,7 +101,7 @@ t.test('nothing is required, and undefined is nothing', async t => {
     headroom: undefined,
     keys: undefined
   })
-  t.match(manner, { pacing: 'spend', headroom: 1, jitter: 0.25 })
+  t.match(manner, { pacing: 'spend', headroom: 1, jitter: 0.1 })
   t.strictSame(bounds, { concurrency: Infinity, queue: 10_000, maxWait: 120_000 })
   t.equal(retries, 5)
   t.strictSame([...retryMethods], ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])

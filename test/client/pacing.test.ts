@@ -1,183 +1,64 @@
-import Fastify from 'fastify'
-import type { FastifyInstance } from 'fastify'
+import { readFileSync } from 'node:fs'
 import t from 'tap'
 import type { Test } from 'tap'
 import { paced } from '../../src/client/index.js'
-import type { PacedOptions } from '../../src/client/index.js'
-import quota from '../../src/index.js'
 import type { QuotaOptions } from '../../src/index.js'
-import { injected } from './injected.js'
-import type { Sent } from './injected.js'
-import { VirtualTime } from './virtual-time.js'
+import { TWO, cells, mostRefused, rows, seconds } from './pacing-table.js'
+import type { Row } from './pacing-table.js'
+import { URL_OF_ALL, network, noNetwork, outcome, pacing, run, world } from './pacing-world.js'
 
 t.setTimeout(120_000)
 
-/** A real server and its clients in one time that nobody waits for. */
-interface World {
-  readonly time: VirtualTime
-  readonly app: FastifyInstance
-  readonly sent: readonly Sent[]
-  /** What reaches the server, and how long the way takes. */
-  readonly network: typeof fetch
+/** The rows of a table by their way to call. */
+async function byWay(...what: Parameters<typeof rows>): Promise<Readonly<Record<string, Row>>> {
+  return Object.fromEntries((await rows(...what)).map(row => [row.way, row]))
 }
 
-/** From client to server and back in 10 to 50 ms. */
-const network = (time: VirtualTime): number => 5 + 20 * time.random()
-
-const noNetwork = (): number => 0
-
-async function world(
-  t: Test,
-  policies: QuotaOptions['policies'],
-  latency: (time: VirtualTime) => number,
-  seed: number = 1
-): Promise<World> {
-  const time = new VirtualTime(seed)
-  const app = Fastify() as unknown as FastifyInstance
-  t.teardown(() => app.close())
-  await app.register(quota, { clock: () => Math.floor(time.now()), policies })
-  app.all('/', async () => 'served')
-  await app.ready()
-  const sent: Sent[] = []
-  return { time, app, sent, network: injected(app, time, () => latency(time), sent) }
-}
-
-/** One way to call an API: it calls until it is served. */
-type Caller = (world: World) => () => Promise<void>
-
-const URL_OF_ALL = 'http://api.test/'
-
-/** Tries again after a tenth of a second, whatever it is told. */
-const naive: Caller =
-  ({ time, network }) =>
-  async () => {
-    while ((await network(URL_OF_ALL)).status !== 200) await time.sleep(100)
-  }
-
-/** Tries again when `Retry-After` is over, as most clients do. */
-const retrying: Caller =
-  ({ time, network }) =>
-  async () => {
-    for (;;) {
-      const response = await network(URL_OF_ALL)
-      if (response.status === 200) return
-      await time.sleep(Number(response.headers.get('retry-after')) * 1000)
-    }
-  }
-
-const pacing =
-  (options: PacedOptions = {}): Caller =>
-  ({ time, network }) => {
-    const api = paced(network, { timing: time, ...options })
-    return async () => {
-      const response = await api(URL_OF_ALL)
-      if (response.status !== 200) throw new Error(`${response.status} after all retries`)
-    }
-  }
-
-interface Row {
-  readonly seconds: number
-  readonly served: number
-  readonly refused: number
-  /** In percent of all requests. */
-  readonly refusals: number
-}
-
-/** So many clients that call one after the other until all calls are served. */
-async function inTurn(world: World, caller: Caller, clients: number, calls: number): Promise<Row> {
-  const work = async (): Promise<void> => {
-    const call = caller(world)
-    for (let i = 0; i < calls / clients; i++) await call()
-  }
-  await world.time.run(Promise.all(Array.from({ length: clients }, work)))
-  return row(world)
-}
-
-/** So many clients that make all their calls at once. */
-async function atOnce(world: World, caller: Caller, clients: number, calls: number): Promise<Row> {
-  const work = async (): Promise<void> => {
-    const call = caller(world)
-    await Promise.all(Array.from({ length: calls / clients }, call))
-  }
-  await world.time.run(Promise.all(Array.from({ length: clients }, work)))
-  return row(world)
-}
-
-function row({ time, sent }: World): Row {
-  const refused = sent.filter(({ status }) => status === 429).length
+/** How much longer than the least that is possible, in percent: in the middle, and at most. */
+function over(row: Row, least: Row): { readonly middle: number; readonly worst: number } {
+  const percent = (one: number, other: number): number => (100 * one) / other - 100
   return {
-    seconds: time.passed / 1000,
-    served: sent.length - refused,
-    refused,
-    refusals: (100 * refused) / sent.length
+    middle: percent(seconds(row).middle, seconds(least).middle),
+    worst: percent(seconds(row).worst, seconds(least).worst)
   }
 }
 
-function show(t: Test, name: string, { seconds, served, refused, refusals }: Row): void {
-  const cells = [name.padEnd(44), `${seconds.toFixed(1)} s`, `${served} served`, `${refused} refused`]
-  t.comment(`${cells.join(' | ')} | ${refusals.toFixed(1)} %`)
+const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8')
+
+/** Whether the README has the figures of these rows. */
+function told(t: Test, ...rows: readonly Row[]): void {
+  for (const row of rows) t.ok(readme.includes(`| ${cells(row).join(' | ')} |`), cells(row).join(' | '))
 }
 
-/** The second one lets 100 through in 5 s, and the first one the next 100 after 10 s. */
-const TWO = { long: '100/10s', short: '20/1s' } as const
+for (const manner of ['in turn', 'at once'] as const) {
+  t.test(`500 calls by one client, ${manner}: no refusal, in the least time that is possible`, async t => {
+    const { 'knows what is left': least, paced: row, ...others } = await byWay(1, manner)
+    t.equal(mostRefused(row!).refused, 0)
+    t.ok(over(row!, least!).worst <= 5, `${over(row!, least!).worst} % longer`)
+    for (const other of Object.values(others)) t.ok(mostRefused(other).refused >= 20, other.way)
+    told(t, row!, ...Object.values(others))
+  })
 
-/** 500 calls: 100 each in the seconds 0 to 4, 10 to 14, and so on; the last 20 of them at second 44. */
-const IDEAL = 44
+  t.test(`four clients on one key, ${manner}: hardly a refusal`, async t => {
+    const { 'knows what is left': least, paced: row, ...others } = await byWay(4, manner)
+    t.ok(mostRefused(row!).refusals < 2, `${mostRefused(row!).refusals} % are refused`)
+    const { middle, worst } = over(row!, least!)
+    t.ok(middle <= (manner === 'in turn' ? 5 : 12), `${middle} % longer`)
+    t.ok(worst <= (manner === 'in turn' ? 15 : 21), `${worst} % longer at most`)
+    for (const other of Object.values(others)) t.ok(mostRefused(other).refused >= 90, other.way)
+    told(t, row!, ...Object.values(others))
+  })
 
-t.test('500 calls by one client, one after the other: no refusal, in the ideal time', async t => {
-  const rows: Record<string, Row> = {}
-  for (const [name, caller] of Object.entries({ naive, 'Retry-After': retrying, paced: pacing() })) {
-    rows[name] = await inTurn(await world(t, TWO, noNetwork), caller, 1, 500)
-    show(t, `one client, ${name}`, rows[name])
-  }
-  const { seconds, served, refused } = rows['paced']!
-  t.strictSame([served, refused], [500, 0])
-  t.ok(seconds <= IDEAL * 1.05, `${seconds} s of ${IDEAL} s`)
-  t.ok(rows['naive']!.refused > 300)
-  t.ok(rows['Retry-After']!.refused >= 20)
-})
-
-t.test('500 calls by one client, all at once: no refusal, in the ideal time', async t => {
-  const one = await atOnce(await world(t, TWO, noNetwork), pacing(), 1, 500)
-  show(t, 'one client, all at once, paced', one)
-  t.strictSame([one.served, one.refused], [500, 0])
-  t.ok(one.seconds <= IDEAL * 1.05)
-})
-
-t.test('over a network there is no refusal either, one after the other', async t => {
-  for (const seed of [1, 2, 3]) {
-    const one = await inTurn(await world(t, TWO, network, seed), pacing(), 1, 500)
-    show(t, `one client, network ${seed}, paced`, one)
-    t.strictSame([one.served, one.refused], [500, 0])
-    const many = await atOnce(await world(t, TWO, network, seed), pacing(), 1, 500)
-    show(t, `one client, all at once, network ${seed}, paced`, many)
-    t.ok(many.refusals < 1)
-  }
-})
-
-t.test('four clients on one key share it: hardly a refusal', async t => {
-  for (const [way, latency] of Object.entries({ 'no network': noNetwork, network })) {
-    for (const [name, caller] of Object.entries({ naive, 'Retry-After': retrying, paced: pacing() })) {
-      const four = await inTurn(await world(t, TWO, latency), caller, 4, 500)
-      show(t, `four clients, ${way}, ${name}`, four)
-      t.equal(four.served, 500)
-      if (name === 'paced') t.ok(four.refusals < 2, `${four.refusals} %`)
+  t.test(`without a network it takes 44 seconds, ${manner}, by one client and by four`, async t => {
+    for (const clients of [1, 4]) {
+      const one = await world(TWO, noNetwork)
+      const { seconds, served, refused } = await run(one, pacing(), clients, 500, manner)
+      t.strictSame([served, refused], [500, 0])
+      // 100 each in the seconds 0 to 4, 10 to 14, and so on; the last 20 of them at second 44.
+      t.ok(seconds >= 44 && seconds <= 44 * 1.05, `${seconds} s`)
     }
-  }
-})
-
-t.test(
-  'four clients on one key are refused less than half as often as with Retry-After, at all at once',
-  async t => {
-    const caller = pacing({ retries: 20 })
-    const four = await atOnce(await world(t, TWO, network), caller, 4, 500)
-    show(t, 'four clients, all at once, network, paced', four)
-    const plain = await atOnce(await world(t, TWO, network), retrying, 4, 500)
-    show(t, 'four clients, all at once, network, Retry-After', plain)
-    t.equal(four.served, 500)
-    t.ok(four.refused < plain.refused / 2)
-  }
-)
+  })
+}
 
 for (const algorithm of [
   'sliding-window',
@@ -187,8 +68,7 @@ for (const algorithm of [
 ] as const) {
   t.test(`${algorithm}: one client is not refused, and uses what there is`, async t => {
     const policies = { default: { quota: 100, window: '10s', algorithm } } as const
-    const one = await inTurn(await world(t, policies, noNetwork), pacing(), 1, 500)
-    show(t, `one client, ${algorithm}, paced`, one)
+    const one = await run(await world(policies, noNetwork), pacing(), 1, 500, 'in turn')
     t.equal(one.refused, 0)
     t.ok(one.seconds <= 46)
   })
@@ -197,9 +77,8 @@ for (const algorithm of [
 t.test(
   'even pacing spreads the calls, and loses no more than the default algorithm does under steady pressure',
   async t => {
-    const one = await world(t, { default: '100/10s' }, noNetwork)
-    const even = await inTurn(one, pacing({ pacing: 'even' }), 1, 500)
-    show(t, 'one client, evenly, paced', even)
+    const one = await world({ default: '100/10s' }, noNetwork)
+    const even = await run(one, pacing({ pacing: 'even' }), 1, 500, 'in turn')
     t.equal(even.refused, 0)
     t.ok(even.seconds <= 50 * 1.1 * 1.05)
     const inFirstSecond = one.sent.filter(({ at }) => at < 1000).length
@@ -208,9 +87,8 @@ t.test(
 )
 
 t.test('with headroom a part of the quota stays unspent, in any window', async t => {
-  const one = await world(t, { default: '100/10s' }, noNetwork)
-  const spared = await atOnce(one, pacing({ headroom: 0.7 }), 1, 350)
-  show(t, 'one client, headroom 0.7, paced', spared)
+  const one = await world({ default: '100/10s' }, noNetwork)
+  const spared = await run(one, pacing({ headroom: 0.7 }), 1, 350, 'at once')
   t.equal(spared.refused, 0)
   const most = Math.max(
     ...one.sent.map(({ at }) => one.sent.filter(other => other.at <= at && other.at > at - 10_000).length)
@@ -232,7 +110,7 @@ t.test(
       }
     }
     for (const latency of [noNetwork, network]) {
-      const one = await world(t, policies, latency)
+      const one = await world(policies, latency)
       const { time } = one
       const api = paced(one.network, {
         timing: time,
@@ -253,8 +131,9 @@ t.test(
       )
       const windows = Math.floor(time.passed / 60_000) + 1
       const used = sizes.reduce((sum, size) => sum + size, 0) / (windows * 100_000)
-      show(t, `requests and tokens, ${(100 * used).toFixed(1)} % of the tokens used`, row(one))
-      t.ok(used >= 0.9, `${used}`)
+      t.ok(used >= 0.9, `${used} of the tokens are used`)
+      t.equal(outcome(one).refused, 0)
+      await one.app.close()
       for (const large of [false, true]) {
         const times = ends.filter(({ size }) => size >= 20_000 === large).map(({ at }) => at)
         const gaps = times.toSorted((a, b) => a - b).map((at, index, all) => at - (all[index - 1] ?? 0))

@@ -87,10 +87,10 @@ t.test('once it is next, small ones leave what comes back to it', async t => {
   const one = world(bucket, byPath)
   await one.time.run(one.api('http://api.test/0'))
   const large = one.api('http://api.test/500')
-  let isSent = false
-  void large.then(() => (isSent = true))
+  const state = { sent: false }
+  void large.then(() => (state.sent = true))
   const small = async (): Promise<void> => {
-    while (!isSent) await one.api('http://api.test/50')
+    while (!state.sent) await one.api('http://api.test/50')
   }
   await one.time.run(Promise.all([large, small(), small()]))
   const spentBefore = one.calls.filter(({ path }) => path === '/50').length * 50

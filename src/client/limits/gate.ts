@@ -31,7 +31,7 @@ export class Gate implements Limit {
   charge(units: number, sequence: number): Charge {
     if (!this.#open) this.#asking = sequence
     this.#strikes.sent(sequence)
-    return { units, sequence, inFlight: 0, sent: 0 }
+    return { units, sequence }
   }
 
   served(charge: Charge): void {

@@ -29,7 +29,7 @@ export class HoldingLimit implements Limit {
   charge(units: number, sequence: number): Charge {
     this.#held += units
     this.#strikes.sent(sequence)
-    return { units, sequence, inFlight: 0, sent: 0 }
+    return { units, sequence }
   }
 
   /** The places that are left come on top of those held here. Where nothing is told, one more is tried each time round. */

@@ -9,10 +9,6 @@ export interface Charge {
   readonly units: number
   /** Requests are numbered in the order in which they are sent. */
   readonly sequence: number
-  /** Units of others that were on their way when it was sent. */
-  readonly inFlight: number
-  /** Units sent until then, its own among them. */
-  readonly sent: number
 }
 
 /** What a refusal says about one limit. */

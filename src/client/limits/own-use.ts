@@ -36,9 +36,9 @@ export class OwnUse {
   }
 
   /** When so many units will have left the window; `undefined`: fewer than that are in it. */
-  freedAt(units: number): number | undefined {
+  freedAt(units: number, now: number): number | undefined {
     let freed = 0
-    for (const entry of this.#entries) {
+    for (const entry of this.#within(now)) {
       freed += entry.units
       if (freed >= units) return entry.latest + this.#window
     }

@@ -5,6 +5,7 @@ import { ASK } from './limit.js'
 import type { Charge, Limit, Refusal } from './limit.js'
 import { OwnUse } from './own-use.js'
 import { Sharing } from './sharing.js'
+import { SlowStart } from './slow-start.js'
 import { Strikes } from './strikes.js'
 
 /** How a client spends what it is told it may. */
@@ -15,20 +16,16 @@ export interface Pace {
   readonly headroom: number
 }
 
-/** Others are given so much more than they seem to need, for what is known of them is old. */
-const OTHERS_MARGIN = 1.5
-
-/** Requests on their way to a quota that is new; more with each response that tells of it. */
-const FIRST_AT_ONCE = 4
+/** Who would have to wait so long does not wait for others who seem to have left, in milliseconds. */
+const LONG_WAIT = 3000
 
 /** How long what is left is for where neither the response nor the policy says so, in milliseconds. */
 const UNTOLD_WINDOW = 1000
 
 /**
- * A quota over time, as `RateLimit` and `RateLimit-Policy` tell it: no more than `r` units within `t` (draft §7). It knows
- * two numbers: the units that are certainly left, if nobody else spends them, and those that may be. They differ while
- * responses are on their way, and where some never came. What lies between them, and what comes back when `t` is over,
- * is asked for by one request at a time.
+ * A quota over time, as `RateLimit` and `RateLimit-Policy` tell it: no more than `r` units within `t` (draft §7). Units
+ * on their way may be in what the last response told, or not, so they count as spent. What has come back when `t` is over
+ * one request asks for.
  */
 export class SpendingLimit implements Limit {
   readonly unit: string
@@ -36,25 +33,26 @@ export class SpendingLimit implements Limit {
   readonly #spread: Spread
   readonly #strikes = new Strikes()
   readonly #sharing = new Sharing()
+  readonly #slowStart = new SlowStart()
   #own: OwnUse | undefined
   #quota: number | undefined
   #window: number | undefined
-  #certain = Infinity
-  #possible = Infinity
-  /** The end of the time that both are for. */
+  /** Units left, as the server told; those on their way may be in it already, or not. */
+  #left = Infinity
+  /** The end of the time that they are for. */
   #until = -Infinity
-  /** Whose response told them, and when; `-Infinity` of a refusal, which tells the wait itself. */
-  #toldBy = -1
+  /** When that was told; `-Infinity` by a refusal, which tells the wait itself. */
   #toldAt = -Infinity
+  /** The last request sent before it was told, and the last one before what was told before. */
+  #lastBefore = -1
+  #lastBeforeThat = -1
   /** With even pacing: when the next request may be sent. */
   #next = -Infinity
-  #sent = 0
+  #lastSent = -1
   #inFlight = 0
   #flying = 0
   /** The request that asks for what is not certain. */
   #asking: number | undefined
-  /** The most requests on their way: who starts slowly sees who else is there. */
-  #atOnce = FIRST_AT_ONCE
 
   constructor(unit: string, pace: Pace, spread: Spread) {
     this.unit = unit
@@ -86,57 +84,69 @@ export class SpendingLimit implements Limit {
 
   #roomAt(units: number, now: number): number {
     const at = this.#leftAt(units, now)
-    return at <= now && this.#flying >= this.#atOnce ? ASK : at
+    const mustWait = this.#left < Infinity && this.#flying > 0 && this.#slowStart.waits
+    return at <= now && mustWait ? ASK : at
   }
 
   #leftAt(units: number, now: number): number {
-    if (this.#isWithin(this.#certain, units)) return now
+    if (this.#hasRoom(units, now)) return now
     const isToldOf = now < this.#until
-    if (isToldOf && this.#isWithin(this.#possible, units)) return this.#flying === 0 ? now : ASK
     if (!isToldOf && this.#asking !== undefined) return ASK
-    return Math.max(now, this.#until, this.#refilledAt(units + this.#kept() - Math.max(0, this.#possible)))
+    if (isToldOf && this.#flying > 0 && units + this.#kept() <= this.#left) return ASK
+    return Math.max(now, this.#until, this.#ownBackAt(), this.#refilledAt(units))
   }
 
-  /** Whether so many units are left, and with them those that others are likely to spend meanwhile. */
-  #isWithin(left: number, units: number): boolean {
-    const others = OTHERS_MARGIN * this.#sharing.ratio * (this.#inFlight + units)
-    return units + this.#kept() + others <= left
+  /** Units left of which no request on its way can have spent any. */
+  get #certain(): number {
+    return this.#left - this.#inFlight
+  }
+
+  /** Whether so many units are certainly left, and with them those that others will spend. */
+  #hasRoom(units: number, now: number): boolean {
+    const patience = this.#flying === 0 && this.#until - now >= LONG_WAIT ? 'little' : 'usual'
+    return this.#sharing.needed(units, this.#inFlight, patience) + this.#kept() <= this.#certain
+  }
+
+  /** What comes back is for who has spent it: where others are, this client waits until some of its own is back. */
+  #ownBackAt(): number {
+    return (this.#sharing.shared ? this.#own?.freedAt(1, this.#toldAt) : undefined) ?? -Infinity
   }
 
   /** When so many more units are there at the rate of the quota, as `t` is about one of them. */
   #refilledAt(units: number): number {
-    if (units <= 1 || !this.#quota || this.#window === undefined) return -Infinity
-    return this.#toldAt + Math.ceil((units * this.#window) / this.#quota)
+    const missing = units + this.#kept() - Math.max(0, this.#left)
+    if (missing <= 1 || !this.#quota || this.#window === undefined) return -Infinity
+    return this.#toldAt + Math.ceil((missing * this.#window) / this.#quota)
   }
 
   /** When own use leaves room in the part of the quota that may be used. One request always fits. */
   #headroomAt(units: number, now: number): number {
-    if (this.#pace.headroom === 1 || this.#own === undefined || this.#quota === undefined) return now
-    const used = this.#own.units(now)
+    if (this.#pace.headroom === 1 || this.#window === undefined || this.#quota === undefined) return now
+    const used = this.#own!.units(now)
     const over = used + this.#inFlight + units - Math.floor(this.#pace.headroom * this.#quota)
     if (over <= 0 || used + this.#inFlight === 0) return now
-    return used === 0 ? ASK : this.#own.freedAt(Math.min(over, used))!
+    return used === 0 ? ASK : this.#own!.freedAt(Math.min(over, used), now)!
   }
 
   /** Units left alone for the sake of headroom where no window is known to measure own use in. */
   #kept(): number {
-    if (this.#own !== undefined || this.#quota === undefined) return 0
+    if (this.#window !== undefined || this.#quota === undefined) return 0
     return this.#quota - Math.floor(this.#pace.headroom * this.#quota)
   }
 
   charge(units: number, sequence: number, now: number): Charge {
     const counted = this.exceededBy(units) ? 0 : units
-    const inFlight = this.#inFlight
-    const asks = counted > 0 && !this.#isWithin(this.#certain, counted)
+    if (counted > 0 && !this.#hasRoom(counted, now)) this.#asking = sequence
     this.#next = now + this.#gap(counted, now)
-    this.#certain -= counted
-    this.#possible -= counted
-    this.#sent += counted
     this.#inFlight += counted
-    if (counted > 0) this.#flying++
-    if (asks) this.#asking = sequence
+    this.#lastSent = Math.max(this.#lastSent, sequence)
+    this.#sharing.spent(counted)
+    if (counted > 0) {
+      this.#flying++
+      this.#slowStart.sent()
+    }
     this.#strikes.sent(sequence)
-    return { units: counted, sequence, inFlight, sent: this.#sent }
+    return { units: counted, sequence }
   }
 
   /** The time that so many units take at the rate of what is left, or of the quota if that is faster. */
@@ -144,36 +154,45 @@ export class SpendingLimit implements Limit {
     const told = now < this.#until ? (this.#until - now) / Math.max(this.#certain, 1) : Infinity
     const steady = this.#quota && this.#window !== undefined ? this.#window / this.#quota : Infinity
     const each = Math.min(told, steady)
-    return each === Infinity ? 0 : (units * each * (1 + this.#sharing.ratio)) / this.#pace.headroom
+    const ratio = this.#sharing.ratio
+    return each === Infinity ? 0 : (units * each * (1 + ratio)) / this.#pace.headroom
   }
 
   served(charge: Charge, told: Told | undefined, now: number): void {
     this.#land(charge)
     this.#own?.add(charge.units, now)
     this.#strikes.served(charge.sequence)
-    if (told?.available === undefined) return this.#untold(now)
-    if (charge.sequence >= this.#toldBy) this.#learn(charge, told.available, told.effectiveWindow, now)
+    if (told?.available === undefined) this.#untold(charge, now)
+    else this.#learn(charge.sequence, told.available, told.effectiveWindow, now)
   }
 
   /** What the server does not mention any more is not near its end (draft §6.2). */
-  #untold(now: number): void {
-    if (now < this.#until) return
-    this.#certain = Infinity
-    this.#possible = Infinity
+  #untold({ units }: Charge, now: number): void {
+    this.#left = now < this.#until ? this.#left - units : Infinity
   }
 
-  /** Units of others that were on their way with this request may not be in what it was told. */
-  #learn(charge: Charge, available: number, effectiveWindow: number | undefined, now: number): void {
-    this.#atOnce++
-    const unseen = charge.inFlight + (this.#sent - charge.sent)
-    const known = this.#certain === Infinity ? 0 : this.#certain
-    if (this.#certain !== Infinity) this.#sharing.observe(Math.max(0, known - available), charge.units)
-    const surely = Math.max(0, available - unseen)
-    this.#certain = known > available ? surely : Math.max(known, surely)
-    this.#possible = unseen === 0 ? available : Math.max(surely, Math.min(this.#possible, available))
-    this.#until = now + (effectiveWindow ?? this.#window ?? UNTOLD_WINDOW)
-    this.#toldBy = charge.sequence
-    this.#toldAt = now
+  /**
+   * One sent after the last was told knows more; those that were on their way together each know a part, and who knows of
+   * the least left knows the most. Older ones know nothing new.
+   */
+  #learn(sequence: number, available: number, effectiveWindow: number | undefined, now: number): void {
+    if (sequence <= this.#lastBeforeThat) return
+    const until = now + (effectiveWindow ?? this.#window ?? UNTOLD_WINDOW)
+    if (sequence > this.#lastBefore) this.#tell(available, now, until)
+    else if (available < this.#left) {
+      this.#left = available
+      this.#toldAt = now
+      this.#until = until
+    }
+    if (this.#flying === 0) this.#sharing.settled(this.#left)
+  }
+
+  #tell(left: number, toldAt: number, until: number): void {
+    this.#left = left
+    this.#toldAt = toldAt
+    this.#until = until
+    this.#lastBeforeThat = this.#lastBefore
+    this.#lastBefore = this.#lastSent
   }
 
   ended(): void {}
@@ -185,30 +204,29 @@ export class SpendingLimit implements Limit {
   refused(charge: Charge, { available = 0, wait, now }: Refusal): number {
     this.#land(charge)
     const strikes = this.#strikes.refused(charge.sequence)
-    this.#certain = Math.max(0, Math.min(available, charge.units - 1))
-    this.#possible = this.#certain
-    this.#until = now + backoff(wait, this.unit, strikes, this.#spread)
-    this.#toldBy = Math.max(this.#toldBy, charge.sequence)
-    this.#toldAt = -Infinity
-    this.#atOnce = Math.max(1, this.#atOnce / 2)
+    const left = Math.max(0, Math.min(available, charge.units - 1))
+    this.#tell(left, -Infinity, now + backoff(wait, this.unit, strikes, this.#spread))
+    this.#slowStart.refused()
     return this.#until
   }
 
   returned(charge: Charge): void {
     this.#land(charge)
-    this.#certain += charge.units
-    this.#possible += charge.units
+    this.#sharing.spent(-charge.units)
   }
 
   lost(charge: Charge, now: number): void {
     this.#land(charge)
+    this.#left -= charge.units
     this.#own?.add(charge.units, now)
   }
 
   #land({ units, sequence }: Charge): void {
     this.#inFlight -= units
     if (sequence === this.#asking) this.#asking = undefined
-    if (units > 0) this.#flying--
+    if (units === 0) return
+    this.#flying--
+    if (this.#flying === 0) this.#slowStart.settled()
   }
 
   share(): number {

@@ -16,16 +16,17 @@ t.test('it knows when units come back, the oldest first', async t => {
   const use = new OwnUse(1000)
   use.add(3, 0)
   use.add(2, 500)
-  t.equal(use.freedAt(1), 1000)
-  t.equal(use.freedAt(3), 1000)
-  t.equal(use.freedAt(4), 1500)
-  t.equal(use.freedAt(6), undefined)
+  t.equal(use.freedAt(1, 500), 1000)
+  t.equal(use.freedAt(3, 500), 1000)
+  t.equal(use.freedAt(4, 500), 1500)
+  t.equal(use.freedAt(6, 500), undefined)
+  t.equal(use.freedAt(1, 1000), 1500, 'what has left is back already')
 })
 
 t.test('nothing spent is no entry', async t => {
   const use = new OwnUse(1000)
   use.add(0, 0)
-  t.equal(use.freedAt(0), undefined)
+  t.equal(use.freedAt(0, 0), undefined)
 })
 
 t.test('it never forgets early, and late by a tenth of the window at most', async () => {

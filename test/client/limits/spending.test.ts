@@ -29,9 +29,12 @@ t.test('when t is over nobody expects the whole quota: one request asks', async 
 t.test('requests on their way count as spent', async t => {
   const talk = spending()
   talk.exchange(2, 10)
-  talk.send()
+  const one = talk.send()
   t.equal(talk.wait(), 0)
-  talk.send()
+  const other = talk.send()
+  t.equal(talk.wait(), ASK)
+  talk.serve(one, 1, 10)
+  talk.serve(other, 0, 10)
   t.equal(talk.wait(), 10_000)
 })
 
@@ -47,7 +50,7 @@ t.test(
     talk.send()
     t.equal(talk.wait(), 0)
     talk.send()
-    t.equal(talk.wait(), 10_000)
+    t.equal(talk.wait(), ASK)
   }
 )
 
@@ -58,7 +61,7 @@ t.test('a slow response that was decided long ago raises nothing', async t => {
   for (let left = 7; left >= 1; left--) talk.exchange(left, 10)
   talk.serve(slow, 8, 10)
   talk.send()
-  t.equal(talk.wait(), 10_000)
+  t.equal(talk.wait(), ASK)
 })
 
 t.test('what others have spent is not there', async t => {
@@ -87,23 +90,22 @@ t.test('a request that failed may have been counted, until a response tells', as
   t.equal(talk.wait(), 0)
 })
 
-t.test('what lies between certain and possible is asked for while nothing is on its way', async t => {
+t.test('what is on its way may be in what is told, or not', async t => {
   const talk = spending()
   const flights = [talk.send(), talk.send(), talk.send()]
   talk.serve(flights[0]!, 2, 10)
-  t.equal(talk.wait(), ASK, 'the other two may be in these 2, or not')
-  talk.limit.lost(flights[1]!, talk.now)
-  talk.limit.lost(flights[2]!, talk.now)
+  t.equal(talk.wait(), ASK, 'the other two may be in these 2')
+  talk.serve(flights[1]!, 4, 10)
+  t.equal(talk.wait(), ASK, 'the third one may be as well')
+  talk.serve(flights[2]!, 3, 10)
   t.equal(talk.wait(), 0)
-  talk.send()
-  t.equal(talk.wait(), ASK)
 })
 
 t.test('one that another limit has refused is given back', async t => {
   const talk = spending()
   talk.exchange(1, 10)
   const flight = talk.send()
-  t.equal(talk.wait(), 10_000)
+  t.equal(talk.wait(), ASK)
   talk.limit.returned(flight)
   t.equal(talk.wait(), 0)
 })
@@ -188,28 +190,51 @@ t.test('what the server does not mention any more is not near its end', async t 
 
 t.test('who starts slowly sees who else is there', async t => {
   const talk = spending({}, { quota: 100, window: 10_000 })
-  talk.exchange(99, 10)
-  const flights: Charge[] = []
-  while (talk.wait() === 0) flights.push(talk.send())
-  t.equal(flights.length, 5)
-  t.equal(talk.wait(), ASK)
-  flights.forEach((flight, index) => talk.serve(flight, 98 - index, 10))
-  let more = 0
-  while (talk.wait() === 0) more += talk.send().units
-  t.equal(more, 10)
+  const batch = (): readonly Charge[] => {
+    const flights: Charge[] = []
+    while (talk.wait() === 0) flights.push(talk.send())
+    return flights
+  }
+  let left = 99
+  talk.exchange(left, 10)
+  for (const expected of [2, 4, 8]) {
+    const flights = batch()
+    t.equal(flights.length, expected)
+    t.equal(talk.wait(), ASK)
+    for (const flight of flights) talk.serve(flight, --left, 10)
+  }
+  talk.refuse(1000, 0)
+  talk.now += 1000
+  talk.exchange(60, 10)
+  t.equal(batch().length, 8, 'and half as many after a refusal')
 })
 
-t.test('what others are likely to spend is left to them', async t => {
+/** Three others spend one unit whenever this client does, until 4 are left. */
+function fourOnAKey(seconds: number): ReturnType<typeof spending> {
   const talk = spending({}, { quota: 100, window: 10_000 })
-  talk.exchange(40, 10)
-  for (const left of [36, 32, 28, 24, 20, 16, 12, 8]) talk.exchange(left, 10)
+  for (let left = 40; left >= 4; left -= 4) talk.exchange(left, seconds)
+  return talk
+}
+
+t.test('what others are likely to spend is left to them', async t => {
+  const talk = fourOnAKey(10)
   t.equal(talk.wait(), 0)
-  talk.exchange(4, 10)
-  t.equal(talk.wait(), 10_000, 'three others will have spent what is left')
-  talk.now += 10_000
-  t.equal(talk.wait(), 0)
-  talk.send()
+  talk.exchange(3, 10)
+  t.equal(talk.wait(), 0, 'for a long time nobody waits for others who seem to have left')
+  const busy = fourOnAKey(1)
+  busy.exchange(3, 1)
+  t.equal(busy.wait(), 10_000, 'but for a short one, and then for what is its own to come back')
+})
+
+t.test('while something is on its way its response is waited for', async t => {
+  const talk = fourOnAKey(10)
+  const flight = talk.send()
   t.equal(talk.wait(), ASK)
+  talk.serve(flight, 0, 1)
+  talk.now += 1000
+  t.equal(talk.wait(), 9000)
+  talk.now += 9000
+  t.equal(talk.wait(), 0)
 })
 
 t.test('even pacing spreads what is left over the time it is for', async t => {
