@@ -1,11 +1,12 @@
 #!/usr/bin/env node
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { styleText } from 'node:util'
 import { Command } from 'commander'
+import type { Style } from './audit/as-text.js'
+import type { CommandOptions } from './audit/command.js'
 import { readStudies } from './simulate/options.js'
 import { report } from './simulate/report.js'
 import { asJson, asText } from './simulate/table.js'
-import type { Style } from './simulate/table.js'
 import type { Given } from './simulate/values.js'
 
 const WRONG_USAGE = 2
@@ -55,7 +56,58 @@ program
   )
   .action(simulate)
 
-program.parse()
+program
+  .command('audit')
+  .description('Attacks an API as real traffic does, and measures the most it admits in any window.')
+  .argument('<url>', 'what to ask for, on this machine unless --i-own-this-host says otherwise')
+  .option('--quota <units>', 'what is promised per window; default what the fields say')
+  .option(
+    '--window <duration>',
+    "the window of the promise, seconds or like '500ms'; default what the fields say"
+  )
+  .option('--policy <name>', 'the announced policy to attack; default that of the shortest window')
+  .option('--cost <units>', 'units that a request costs; default 1')
+  .option(
+    '--attacks <names>',
+    "attacks to run, by name, or 'shifted' or 'bypass'; default all but bypass",
+    list
+  )
+  .option('--bypass', 'try ways around too: HEAD, other spellings of the path, X-Forwarded-For')
+  .option('--i-own-this-host <name>', 'the host, if it is not this machine: attack nothing that is not yours')
+  .optionsGroup('Requests:')
+  .option('--method <method>', 'default GET')
+  .option('--header <field>', "a header field like 'authorization: Bearer …'; repeatable", each)
+  .option('--body <text>', 'a body, or @ and the name of a file')
+  .option('--connections <count>', 'connections at the same time, at most; default 256')
+  .option('--max-requests <count>', 'requests, at most; attacks that need more are left out; default 50000')
+  .option('--max-time <duration>', 'the longest it may take; attacks that need more are left out; default 1h')
+  .optionsGroup('Results:')
+  .option('--dry-run', 'print what would be sent and how long it would take, and attack nothing')
+  .option('--json', 'print JSON instead of a table')
+  .option('--html <path>', 'also write a report with charts, a page that needs no other file')
+  .option('--junit <path>', 'also write a JUnit file')
+  .option('--strict', 'fields that are false break the promise too')
+  .addHelpText(
+    'after',
+    '\nIt ends with 0 if the promise is kept, 1 if it is broken, and 2 if it could not measure.'
+  )
+  .action(audit)
+
+await program.parseAsync()
+
+/** Loaded when it is used: what sends requests takes its time to load. */
+async function audit(url: string, options: CommandOptions): Promise<void> {
+  const { auditCommand } = await import('./audit/command.js')
+  const { stdout, stderr } = process
+  process.exitCode = await auditCommand(url, options, {
+    print: text => stdout.write(text),
+    complain: text => stderr.write(text),
+    paint,
+    terminal: stderr.isTTY ? stderr : undefined,
+    readText: path => readFileSync(path, 'utf8'),
+    writeText: (path, text) => writeFileSync(path, text)
+  })
+}
 
 function simulate({ json, ...given }: Given & { readonly json?: true }): void {
   const refuse = (message: string): never => program.error(`simulate: ${message}`)
@@ -65,6 +117,10 @@ function simulate({ json, ...given }: Given & { readonly json?: true }): void {
 
 function list(text: string, before: readonly string[] = []): string[] {
   return [...before, ...text.split(',')]
+}
+
+function each(text: string, before: readonly string[] = []): string[] {
+  return [...before, text]
 }
 
 function paint(style: Style, text: string): string {

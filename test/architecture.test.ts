@@ -58,9 +58,15 @@ const rules: readonly Rule[] = [
     mayImport: /^(simulate\/|algorithms\/|(algorithm|options)\.ts$)/
   },
   {
+    why: 'the audit knows the fields as a client does, and nothing of what it attacks',
+    modules: /^audit\//,
+    mayImport:
+      /^(audit\/|client\/|simulate\/duration\.ts$|(options|problem|wire-names)\.ts$|node:|(undici|d3-scale|d3-shape)$)/
+  },
+  {
     why: 'the command line only wires',
     modules: /^cli\.ts$/,
-    mayImport: /^(simulate\/|node:|commander$)/
+    mayImport: /^(audit\/|simulate\/|node:|commander$)/
   },
   { why: 'the names on the wire need nothing', modules: /^wire-names\.ts$/, mayImport: /^$/ },
   {
@@ -74,11 +80,15 @@ const rules: readonly Rule[] = [
     mayImport:
       /^(client\/(testing\/|errors\.ts$)|(fields|options|problem)\.ts$|node:(http|net|stream\/consumers)$)/
   },
-  { why: 'nothing needs the client', modules: /^(?!client\/)/, mustNotImport: /^client\// },
+  {
+    why: 'nothing but the audit needs the client',
+    modules: /^(?!(client|audit)\/)/,
+    mustNotImport: /^client\//
+  },
   {
     why: 'the plugin loads nothing of the command line',
-    modules: /^(?!(simulate\/|cli\.ts$))/,
-    mustNotImport: /^(simulate\/|cli\.ts$|commander$)/
+    modules: /^(?!(audit\/|simulate\/|cli\.ts$))/,
+    mustNotImport: /^(audit\/|simulate\/|cli\.ts$|commander$)/
   }
 ]
 

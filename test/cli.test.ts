@@ -2,7 +2,9 @@ import { execFile } from 'node:child_process'
 import { readFileSync, statSync } from 'node:fs'
 import { stripVTControlCharacters } from 'node:util'
 import { fileURLToPath } from 'node:url'
+import Fastify from 'fastify'
 import t from 'tap'
+import quota from '../src/index.js'
 
 const root = new URL('../../', import.meta.url)
 const manifest = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as {
@@ -80,9 +82,48 @@ t.test('a word the command does not know ends with what was meant and exit code 
   t.match(await run([]), { code: 2, stderr: /^Usage: fastify-quota / })
 })
 
+t.test('an audit attacks a server, and its exit code is the verdict', async t => {
+  const app = Fastify()
+  await app.register(quota, { policies: { default: { quota: 5, window: '1s', algorithm: 'token-bucket' } } })
+  app.get('/items', () => 'served')
+  t.teardown(() => app.close())
+  const url = `${await app.listen({ port: 0, host: '127.0.0.1' })}/items`
+  const junit = `${t.testdir({})}/audit.xml`
+  const words =
+    'audit --attacks drained --header accept:text/plain,text/html --header x-more:1 --json --junit'
+  const { code, stdout, stderr } = await run([...words.split(' '), junit, url])
+  t.strictSame([code, stderr], [1, ''])
+  t.match(JSON.parse(stdout), {
+    target: url,
+    promise: { quota: 5, window: 1, policy: 'default' },
+    attacks: [{ name: 'drained', sent: 74 }],
+    worst: { name: 'drained' },
+    promiseKept: false
+  })
+  t.match(readFileSync(junit, 'utf8'), /<testcase classname="audit\.attacks" name="drained"/)
+})
+
+t.test('an audit that is told wrong, or finds nobody, ends with a sentence and exit code 2', async t => {
+  t.match(await run('audit http://127.0.0.1:1/ --max-time soon'.split(' ')), {
+    code: 2,
+    stdout: '',
+    stderr: /^audit: --max-time must be whole seconds or a duration .*, got "soon"\n$/
+  })
+  t.match(await run('audit http://127.0.0.1:1/'.split(' ')), {
+    code: 2,
+    stderr: /^audit: could not measure: nobody answers: .*ECONNREFUSED/
+  })
+  t.match(await run('audit http://127.0.0.1:1/ --body @nowhere.json'.split(' ')), {
+    code: 2,
+    stderr: /^audit: --body must be a file that can be read, got "@nowhere.json": ENOENT/
+  })
+  t.match(await run(['audit']), { code: 2, stderr: /missing required argument 'url'/ })
+})
+
 t.test('help and the version are no failures', async t => {
   t.strictSame(await run(['--version']), { code: 0, stdout: `${manifest.version}\n`, stderr: '' })
   t.match(await run(['simulate', '--help']), { code: 0, stdout: /--burst-of <requests>/, stderr: '' })
+  t.match(await run(['audit', '--help']), { code: 0, stdout: /--i-own-this-host <name>/, stderr: '' })
 })
 
 function run(words: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {

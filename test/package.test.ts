@@ -36,7 +36,12 @@ t.test('every import form gives a plugin that admits two requests and refuses th
 t.test(
   'the package is an ES module with these entries, each with its types, and its package.json',
   async t => {
-    const entries = { '.': 'index', './client': 'client/index', './client/testing': 'client/testing/index' }
+    const entries = {
+      '.': 'index',
+      './client': 'client/index',
+      './client/testing': 'client/testing/index',
+      './audit': 'audit/index'
+    }
     const forms = Object.entries(entries).map(([entry, path]) => [
       entry,
       { types: `./dist/src/${path}.d.ts`, default: `./dist/src/${path}.js` }

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import t from 'tap'
+import { ATTACKS } from '../src/audit/attacks.js'
 import { paced } from '../src/client/index.js'
 import quota, { memoryStore, redisStore } from '../src/index.js'
 import * as errors from '../src/errors.js'
@@ -92,6 +93,15 @@ t.test('every console block is what its command prints, down to the explanations
   for (const { text } of sessions) {
     // It needs a Redis, as its other tests do.
     if (text.startsWith('$ node dist/examples/redis-two-processes.js\n')) continue
+    // An audit takes a minute, and no two are alike to the millisecond: its attacks have to be those there are.
+    if (text.startsWith('$ npx fastify-quota audit ')) {
+      const attacks = [...text.matchAll(/^([a-z]+(?:-[a-z\d]+)*) +\d+ +\d+ /gm)].map(([, name]) => name)
+      t.strictSame(
+        attacks,
+        ATTACKS.filter(({ bypass }) => bypass !== true).map(({ name }) => name)
+      )
+      continue
+    }
     const [, parameters = '', output = ''] = /^\$ npx fastify-quota simulate (.*)\n([^]*)$/.exec(text) ?? []
     t.ok(output !== '' && simulated(parameters).startsWith(`${output}\nadmitted `), parameters)
   }
@@ -125,8 +135,13 @@ interface Result {
 const most = ({ phases }: Result): string => phases.map(({ mostInAnyWindow }) => mostInAnyWindow).join(' | ')
 
 function simulated(parameters: string): string {
+  return commanded('simulate', ...parameters.split(' '))
+}
+
+/** What the command line prints. */
+function commanded(...words: readonly string[]): string {
   const program = fileURLToPath(new URL('dist/src/cli.js', root))
-  const { stdout } = spawnSync(process.execPath, [program, 'simulate', ...parameters.split(' ')], {
+  const { stdout } = spawnSync(process.execPath, [program, ...words], {
     encoding: 'utf8',
     env: { ...process.env, NODE_OPTIONS: '', NODE_V8_COVERAGE: '' }
   })
@@ -143,6 +158,8 @@ t.test('the tables of options list the options that the code knows, and no other
   t.strictSame(listed('options of a route'), await known({ policies }, { [STRANGER]: 1 }))
   const simulatorOptions = new Set(simulated('--help').match(/--(?!help)[a-z-]+(?= <|  )/g))
   t.strictSame(new Set(table('options of simulate').match(/--[a-z-]+(?=`(?:,| \|))/g)), simulatorOptions)
+  const auditOptions = new Set(commanded('audit', '--help').match(/--(?!help)[a-z-]+(?= <|  )/g))
+  t.strictSame(new Set(table('options of audit').match(/--[a-z-]+(?=`(?:,| \|))/g)), auditOptions)
   t.strictSame(
     listed('options of memoryStore'),
     expectedBy(() => memoryStore({ [STRANGER]: 1 } as object))
