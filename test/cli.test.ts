@@ -103,21 +103,12 @@ t.test('an audit attacks a server, and its exit code is the verdict', async t =>
   t.match(readFileSync(junit, 'utf8'), /<testcase classname="audit\.attacks" name="drained"/)
 })
 
-t.test('an audit that is told wrong, or finds nobody, ends with a sentence and exit code 2', async t => {
-  t.match(await run('audit http://127.0.0.1:1/ --max-time soon'.split(' ')), {
-    code: 2,
-    stdout: '',
-    stderr: /^audit: --max-time must be whole seconds or a duration .*, got "soon"\n$/
-  })
-  t.match(await run('audit http://127.0.0.1:1/'.split(' ')), {
-    code: 2,
-    stderr: /^audit: could not measure: nobody answers: .*ECONNREFUSED/
-  })
+t.test('an audit that is told wrong ends with a sentence and exit code 2', async t => {
   t.match(await run('audit http://127.0.0.1:1/ --body @nowhere.json'.split(' ')), {
     code: 2,
+    stdout: '',
     stderr: /^audit: --body must be a file that can be read, got "@nowhere.json": ENOENT/
   })
-  t.match(await run(['audit']), { code: 2, stderr: /missing required argument 'url'/ })
 })
 
 t.test('help and the version are no failures', async t => {

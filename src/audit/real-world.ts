@@ -45,7 +45,10 @@ export function realWorld(origin: string, { connections, patience, signal }: Rea
       while (now() < time)
       signal?.throwIfAborted()
     },
-    warm: count => opened.warm(Math.min(count, connections) - pool.stats.free),
+    warm: count => {
+      const { free, connected } = pool.stats
+      return opened.warm(Math.min(count - free, connections - connected))
+    },
     send: request => new Promise(resolve => pool.dispatch(wire(request), new Listener(now, resolve))),
     precision: PRECISION,
     // Many servers count whole milliseconds, and two clocks that are being corrected differ by 1 in 2000 at most.

@@ -9,7 +9,7 @@ import { Hono } from 'hono'
 import { rateLimiter } from 'hono-rate-limiter'
 import t from 'tap'
 import type { Test } from 'tap'
-import { audit } from '../../src/audit/index.js'
+import { CannotMeasureError, audit } from '../../src/audit/index.js'
 import type { AuditResult } from '../../src/audit/index.js'
 
 /*
@@ -62,12 +62,17 @@ for (const [name, start] of Object.entries(PEERS)) {
 }
 
 async function worst(url: string, tries = TRIES): Promise<AuditResult> {
-  const result = await audit(
-    { url },
-    { quota: QUOTA, window: `${WINDOW}ms`, attacks: ['drained', 'edge-burst'] }
-  )
-  const all = result.worst.excess >= 1.9 && result.limiter.kind === 'fixed'
-  return all || tries === 1 ? result : worst(url, tries - 1)
+  try {
+    const result = await audit(
+      { url },
+      { quota: QUOTA, window: `${WINDOW}ms`, attacks: ['drained', 'edge-burst'] }
+    )
+    const all = result.worst.excess >= 1.9 && result.limiter.kind === 'fixed'
+    if (all || tries === 1) return result
+  } catch (error) {
+    if (!(error instanceof CannotMeasureError) || tries === 1) throw error
+  }
+  return worst(url, tries - 1)
 }
 
 function origin(address: AddressInfo | string | null): string {

@@ -38,6 +38,18 @@ async function command(
   return { code, files, ...texts }
 }
 
+/** Again where the machine was too busy to measure. */
+async function measured(
+  url: string,
+  options: CommandOptions,
+  watching: 'watched' | 'unwatched' = 'unwatched'
+): Promise<Ended> {
+  for (let tries = 1; ; tries++) {
+    const ended = await command(url, options, watching)
+    if (tries === 6 || !ended.complaints.includes('this machine sent requests')) return ended
+  }
+}
+
 /** A real server, which counts what it was asked. */
 async function listening(
   t: Test,
@@ -54,7 +66,7 @@ async function listening(
 
 t.test('a kept promise ends with 0, and is printed as a table', async t => {
   const { url } = await listening(t, {})
-  const { code, printed, complaints, terminal, files } = await command(
+  const { code, printed, complaints, terminal, files } = await measured(
     url,
     { attacks: ['drained'], junit: 'out.xml' },
     'watched'
@@ -90,9 +102,8 @@ t.test('a false field ends with 1 only if it is to', async t => {
   app.get('/', () => 'served')
   t.teardown(() => app.close())
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
-  const lenient = command(url, { attacks: ['drained'] })
-  t.match(await lenient, { code: 0 })
-  const strict = await command(url, { attacks: ['drained'], strict: true, junit: 'out.xml' })
+  t.match(await measured(url, { attacks: ['drained'] }), { code: 0 })
+  const strict = await measured(url, { attacks: ['drained'], strict: true, junit: 'out.xml' })
   t.match(strict, { code: 1, files: { 'out.xml': /<failure message="Cache-Control: max-age=60">/ } })
 })
 

@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import t from 'tap'
+import type { Test } from 'tap'
 import { audit } from '../../src/audit/index.js'
 import type { AuditResult } from '../../src/audit/index.js'
 import type { PolicyOptions } from '../../src/index.js'
@@ -15,6 +16,9 @@ t.setTimeout(3_600_000)
 const QUOTA = 10
 const REPEATS = Number(process.env['AUDIT_REPEATS'] ?? 20)
 const TRIES = 3
+
+/** Audits at the same time, each of a server of its own: they keep the machine busy as well. */
+const AT_ONCE = 4
 
 const FIGURES: readonly (readonly [number, string, Partial<PolicyOptions>])[] = [
   [10, 'log', { algorithm: 'sliding-window' }],
@@ -46,21 +50,35 @@ for (const [most, kind, options] of FIGURES) {
 }
 
 await t.test(`an honest limiter is never accused, ${REPEATS} times on a busy machine`, async t => {
-  busy(t, 2 * availableParallelism())
-  for (let i = 0; i < REPEATS; i++) {
-    const algorithm = i % 2 === 0 ? 'sliding-window' : 'sliding-window-log'
-    const url = await server(t, { quota: QUOTA, window: '1s', algorithm })
-    const { promiseKept, worst, fields, attacks } = await audit({ url })
-    const late = Math.max(...attacks.map(({ lateness }) => lateness))
-    t.comment(`${i + 1}: ${worst.mostInAnyWindow} sure, ${worst.mostPossible} possible, ${late} ms late`)
-    t.ok(promiseKept)
-    t.ok(worst.mostInAnyWindow <= QUOTA)
-    t.strictSame(
-      fields.checks.filter(({ answer }) => answer === 'false'),
-      []
-    )
+  busy(t, availableParallelism())
+  let measured = 0
+  for (let done = 0; done < REPEATS; done += AT_ONCE) {
+    const audits = Array.from({ length: AT_ONCE }, async (_, i) => {
+      const algorithm = i % 2 === 0 ? 'sliding-window' : 'sliding-window-log'
+      return audit({ url: await server(t, { quota: QUOTA, window: '1s', algorithm }) })
+    })
+    for (const { status, ...ended } of await Promise.allSettled(audits)) {
+      if (status === 'fulfilled') {
+        measured++
+        notAccused(t, (ended as { readonly value: AuditResult }).value)
+      } else {
+        t.match(ended, { reason: { code: 'CANNOT_MEASURE' } }, 'that it cannot measure is no accusation')
+      }
+    }
   }
+  t.ok(measured >= REPEATS / 2, `${measured} of ${REPEATS} could be measured`)
 })
+
+function notAccused(t: Test, { promiseKept, worst, fields, attacks }: AuditResult): void {
+  const late = Math.max(...attacks.map(({ lateness }) => lateness))
+  t.comment(`${worst.mostInAnyWindow} sure, ${worst.mostPossible} possible, up to ${late} ms late`)
+  t.ok(promiseKept)
+  t.ok(worst.mostInAnyWindow <= QUOTA)
+  t.strictSame(
+    fields.checks.filter(({ answer }) => answer === 'false'),
+    []
+  )
+}
 
 async function bestOf(
   tries: number,
