@@ -629,7 +629,7 @@ t.test('a closed one keeps no process alive, and prints nothing', async t => {
       const client = new Redis({ host: '127.0.0.1', port, lazyConnect: true })
       const app = Fastify()
       const store = redisStore(client, { onFailure: 'open', secret: ${JSON.stringify(SECRET)} })
-      await app.register(quota, { policies: { a: '5/1h' }, store })
+      await app.register(quota, { policies: { a: '5/1m' }, store })
       app.get('/', request => request.quota.source)
       await app.inject('/')
       await app.close()
