@@ -2,7 +2,7 @@ import { channel } from 'node:diagnostics_channel'
 import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { decideBytes, decideStage, giveBack } from './charging.js'
-import { join } from './decision.js'
+import { UNDECIDED, join } from './decision.js'
 import type { Decision } from './decision.js'
 import { asError } from './errors.js'
 import { checkForwarding } from './forwarded.js'
@@ -17,6 +17,7 @@ import { awaitRefunds } from './refunds.js'
 import { correctFields, sendRefusal, writeFields } from './response.js'
 import type { Wire } from './response.js'
 import type { Settings } from './settings.js'
+import { DECISION_CHANNEL } from './store.js'
 import type { Services, Visit } from './visit.js'
 
 /** Goes on with a request; an error ends it. */
@@ -28,7 +29,7 @@ export class Enforcement {
   readonly #leases: Leases
   readonly #wire: Wire
   readonly #onRefused: Settings['onRefused']
-  readonly #decisions = channel('fastify-quota:decision')
+  readonly #decisions = channel(DECISION_CHANNEL)
   #forwardingSeen = false
   #lateAsked = -Infinity
 
@@ -91,21 +92,23 @@ export class Enforcement {
 
   /** Tells watchers of a decision. */
   publish(decision: Decision, request: FastifyRequest | undefined): void {
-    if (this.#decisions.hasSubscribers) this.#decisions.publish({ decision, request })
+    if (!this.#decisions.hasSubscribers) return
+    this.#decisions.publish({ decision, request, store: this.#services.store })
   }
 
   /** A body that grew too long for a policy in shadow mode is told, once. */
   #shadow(visit: Visit, { shadow }: Decision, request: FastifyRequest): void {
     const refusing = new Set(shadow.filter(({ wouldRefuse }) => wouldRefuse).map(({ policy }) => policy))
-    if (visit.decision.shadow.every(({ policy, wouldRefuse }) => wouldRefuse || !refusing.has(policy))) return
+    const before = visit.decision
+    const news = before.shadow
+      .filter(({ policy, wouldRefuse }) => !wouldRefuse && refusing.has(policy))
+      .map(({ policy }) => ({ policy, wouldRefuse: true }))
+    if (news.length === 0) return
     visit.decision = {
-      ...visit.decision,
-      shadow: visit.decision.shadow.map(({ policy, wouldRefuse }) => ({
-        policy,
-        wouldRefuse: wouldRefuse || refusing.has(policy)
-      }))
+      ...before,
+      shadow: before.shadow.map(told => (refusing.has(told.policy) ? { ...told, wouldRefuse: true } : told))
     }
-    this.publish(visit.decision, request)
+    this.publish({ ...UNDECIDED, shadow: news, source: before.source }, request)
   }
 
   /** Milliseconds after which the request goes on, or {@link ANSWERED}. */

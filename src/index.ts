@@ -55,15 +55,18 @@ export type {
   Answer,
   Charge,
   Lease,
+  MemoryUse,
   Place,
   ServiceLimit,
+  Settled,
   Settlement,
   Source,
   Store,
+  StoreCall,
   StoreChange
 } from './store.js'
 export type { Subject } from './subject.js'
 export type { FailureMode } from './stores/failure-modes.js'
-export type { MemoryStore, MemoryStoreOptions, MemoryUse } from './stores/memory.js'
+export type { MemoryStore, MemoryStoreOptions } from './stores/memory.js'
 export type { RedisStore, RedisStoreOptions } from './stores/redis.js'
 export type { RedisClient } from './stores/redis/client.js'

@@ -38,6 +38,7 @@ export class Leases {
   readonly #store: Store
   readonly #report: (error: unknown) => void
   readonly #boot = new AsyncResource('fastify-quota.leases')
+  readonly #policies = new Set<string>()
   readonly #holds = new Set<Hold>()
   #timer: NodeJS.Timeout | undefined
   #every = Infinity
@@ -49,7 +50,8 @@ export class Leases {
   }
 
   /** Sees to it that the leases of a policy will be renewed in time. */
-  expect({ holdFor, maxHold }: QuotaPolicy): void {
+  expect({ name, holdFor, maxHold }: QuotaPolicy): void {
+    this.#policies.add(name)
     const every = Math.max(1, Math.floor(Math.min(holdFor, maxHold) / RENEWALS))
     if (every >= this.#every) return
     this.close()
@@ -71,6 +73,17 @@ export class Leases {
       hold.life = life
       life.ending.await(() => this.#release(hold))
     })
+  }
+
+  /** Units that are held, by policy. */
+  get held(): Readonly<Record<string, number>> {
+    const held = new Map([...this.#policies].map(name => [name, 0]))
+    for (const { accounts } of this.#holds) {
+      for (const { policy, closed, charges } of accounts) {
+        if (closed === false) held.set(policy.name, held.get(policy.name)! + total(charges))
+      }
+    }
+    return Object.fromEntries(held)
   }
 
   close(): void {

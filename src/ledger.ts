@@ -1,9 +1,11 @@
+import { channel } from 'node:diagnostics_channel'
 import type { Receipt } from './algorithm.js'
 import { FST_QUOTA_SETTLED } from './errors.js'
 import { isLater, whenKnown } from './later.js'
 import type { Later } from './later.js'
 import type { QuotaPolicy } from './policy.js'
-import type { Answer, Charge, ServiceLimit, Settlement, Store } from './store.js'
+import { SETTLEMENT_CHANNEL } from './store.js'
+import type { Answer, Charge, ServiceLimit, Settled, Settlement, Store } from './store.js'
 
 /** What was charged to one policy and may still be corrected. */
 export interface Account {
@@ -21,6 +23,8 @@ export interface Account {
   /** Whether its refund was asked for. */
   asked: boolean
 }
+
+const settled = channel(SETTLEMENT_CHANNEL)
 
 /** What one request was charged. An account that nobody settles keeps its cost. */
 export class Ledger {
@@ -87,7 +91,7 @@ export class Ledger {
   spend(partition: string, policy: QuotaPolicy, units: number): Later<readonly ServiceLimit[]> {
     const account = this.#openOf(partition, policy)
     const spent = whenKnown(
-      this.#store.settle([{ partition, policy, charges: [], actual: units }]),
+      this.#settle([{ partition, policy, charges: [], actual: units }]),
       ({ limits }) => {
         account.charges.push(...limits.flatMap(limit => limit.charges))
         return limits
@@ -144,8 +148,17 @@ export class Ledger {
   ): Later<readonly ServiceLimit[]> {
     if (accounts.length === 0) return []
     return whenKnown(settledDown(accounts), () =>
-      whenKnown(this.#store.settle(settlements()), ({ limits }) => limits)
+      whenKnown(this.#settle(settlements()), ({ limits }) => limits)
     )
+  }
+
+  #settle(settlements: readonly Settlement[]): Later<Answer> {
+    if (settled.hasSubscribers) for (const settlement of settlements) this.#tell(settlement)
+    return this.#store.settle(settlements)
+  }
+
+  #tell({ policy, charges, actual }: Settlement): void {
+    settled.publish({ store: this.#store, policy, charged: total(charges), actual } satisfies Settled)
   }
 }
 

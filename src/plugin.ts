@@ -25,7 +25,7 @@ import type { Wire } from './response.js'
 import { watchStore } from './store-watch.js'
 import { RouteTable } from './route-table.js'
 import type { RouteQuota } from './route-quota.js'
-import { checkCap, checkFurtherSettings, readSettings } from './settings.js'
+import { adapt, checkCap, checkFurtherSettings, readSettings } from './settings.js'
 import type { QuotaOptions, Settings } from './settings.js'
 import { Visit } from './visit.js'
 import type { Services } from './visit.js'
@@ -84,6 +84,7 @@ const register: FastifyPluginAsync<QuotaOptions> = async (app, options) => {
   const scope = new Scope(registry)
   scope.add(options.policies)
   scopes.set(app, scope)
+  options[adapt]?.(app)
   await serve(app, scope, settings)
 }
 

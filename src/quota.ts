@@ -13,7 +13,7 @@ import type { Scope } from './registry.js'
 import { checkUnits, policyNamed, quotaKnown, refuseLease, reserve } from './reserving.js'
 import type { Published, Reservation } from './reserving.js'
 import type { RouteReport } from './routes.js'
-import type { Answer, Place } from './store.js'
+import type { Answer, Place, Store } from './store.js'
 import { SubjectParts, partitionOf, requestOf } from './subject.js'
 import type { Subject } from './subject.js'
 import type { Services, RequestParts } from './visit.js'
@@ -42,6 +42,10 @@ export interface Quota {
    * @throws as `consume`.
    */
   reset(subject: Subject, policies?: readonly string[]): Promise<void>
+  /** Places of `concurrency` that requests and reservations of this app hold, by policy. */
+  held(): Readonly<Record<string, number>>
+  /** Where quota is counted. */
+  readonly store: Store
   /** The routes and their policies. Not complete if routes were declared before the plugin was loaded. */
   routes(): { readonly complete: boolean; readonly routes: readonly RouteReport[] }
   /**
@@ -146,6 +150,8 @@ export function createQuota(
       await store.reset(await placesOf('reset', subject, policies))
     },
 
+    held: () => leases.held,
+    store,
     routes: directory.routes,
     openapi: directory.openapi
   }

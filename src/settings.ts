@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Caps, Telling } from './announced.js'
 import type { Decision } from './decision.js'
 import { FST_QUOTA_OPTION } from './errors.js'
@@ -24,6 +24,9 @@ import type { QuotaPolicy } from './policy.js'
 import type { Identify } from './registry.js'
 import type { Store } from './store.js'
 import { MemoryStore, memoryStore } from './stores/memory.js'
+
+/** Under this key, options made of those of another limiter bring along what its routes need. */
+export const adapt: unique symbol = Symbol('fastify-quota.adapt')
 
 /** Options of the plugin. */
 export interface QuotaOptions {
@@ -61,6 +64,8 @@ export interface QuotaOptions {
   readonly onRefused?: ((decision: Decision, request: FastifyRequest) => void) | undefined
   /** Milliseconds, for tests and simulation; memory store only; default: a monotonic clock on the epoch. */
   readonly clock?: (() => number) | undefined
+  /** Told of the app before the plugin adds its hooks. @internal */
+  readonly [adapt]?: (app: FastifyInstance) => void
 }
 
 /** Options after they were checked. */

@@ -74,6 +74,51 @@ export interface Store {
   open?(): Later<void>
   /** Told by each app that ends: releases timers and connections of the store's own after the last. */
   close(): Later<void>
+  /** Whether a server does not answer, so that it is left alone. */
+  readonly down?: boolean
+  /** What it holds in the memory of this process. */
+  readonly use?: MemoryUse
+}
+
+/** How full the memory is that a store counts in. */
+export interface MemoryUse {
+  /** Partitions held. */
+  readonly partitions: number
+  /** Bytes that they take, estimated. */
+  readonly bytes: number
+  /** Partitions that were forgotten before they had expired, since the store was made. */
+  readonly evicted: number
+  /** Calls of newcomers that found no room and were counted together. */
+  readonly shared: number
+}
+
+/** The diagnostics channel on which decisions are told. */
+export const DECISION_CHANNEL = 'fastify-quota:decision'
+
+/** The diagnostics channel on which is told what charges turned out to be. */
+export const SETTLEMENT_CHANNEL = 'fastify-quota:settlement'
+
+/** What is told on {@link SETTLEMENT_CHANNEL}: that what was charged is corrected to what was used. */
+export interface Settled {
+  readonly store: Store
+  readonly policy: QuotaPolicy
+  /** Units. */
+  readonly charged: number
+  readonly actual: number
+}
+
+/** The diagnostics channel on which stores that ask a server tell of each call. */
+export const CALL_CHANNEL = 'fastify-quota:call'
+
+/** What a store tells on {@link CALL_CHANNEL}. */
+export interface StoreCall {
+  readonly store: Store
+  /** What was asked: `charge`, `try`, `settle`, `renew`, `reset` or `probe`. */
+  readonly operation: string
+  /** `OK`; else why there is no answer, as in {@link StoreChange}, or `DOWN`, `SHED`, `FENCED`, `CLOSED`. */
+  readonly code: string
+  /** Milliseconds to the answer, or until nobody waited for it any more; `undefined`: nothing was sent. */
+  readonly took: number | undefined
 }
 
 /** The diagnostics channel on which stores tell of themselves. */

@@ -47,6 +47,14 @@ const rules: readonly Rule[] = [
     mustNotImport: /^fastify-plugin$/
   },
   { why: 'the application brings its own Fastify', modules: /^/, mustNotLoad: /^fastify$/ },
+  { why: 'nothing needs the metrics', modules: /^(?!metrics\/)/, mustNotImport: /^metrics\// },
+  { why: 'the application brings its own prom-client', modules: /^/, mustNotLoad: /^prom-client$/ },
+  {
+    why: 'metrics hear what channels tell, and know how to refuse an option',
+    modules: /^metrics\//,
+    mayImport: /^(metrics\/|(store|options|errors)\.ts$|node:)/,
+    mayImportTypes: /^((decision|policy|quota)\.ts$|fastify$|prom-client$)/
+  },
   {
     why: 'the application brings its own Redis client',
     modules: /^/,
@@ -67,6 +75,11 @@ const rules: readonly Rule[] = [
     why: 'the command line only wires',
     modules: /^cli\.ts$/,
     mayImport: /^(audit\/|simulate\/|node:|commander$)/
+  },
+  {
+    why: 'nothing needs what moves here from another limiter',
+    modules: /^(?!migrate(\.ts$|\/))/,
+    mustNotImport: /^migrate(\.ts$|\/)/
   },
   { why: 'the names on the wire need nothing', modules: /^wire-names\.ts$/, mayImport: /^$/ },
   {
@@ -109,12 +122,12 @@ t.test('dependencies are what src imports, and nothing else', async t => {
   const packages = bare.filter(({ target }) => !target.startsWith('node:'))
   const builtins = packages.filter(({ target }) => builtinModules.includes(target))
   t.strictSame(builtins.map(name), [], 'modules of Node.js are imported as node:')
-  // Fastify's types come with the application that registers the plugin.
+  // The types of these come with the application.
   const imported = new Set(
     packages
       .map(name)
       .map(packageName)
-      .filter(name => name !== 'fastify')
+      .filter(name => name !== 'fastify' && name !== 'prom-client')
   )
   t.strictSame([...imported].sort(), Object.keys(manifest.dependencies).sort())
 })

@@ -33,7 +33,7 @@ t.test('every decision about a request is published, allowed and refused', async
   )
   t.equal(messages[0]?.request, request)
   t.not(messages[1]?.request, request)
-  t.strictSame(Object.keys(messages[0]!), ['decision', 'request'])
+  t.strictSame(Object.keys(messages[0]!), ['decision', 'request', 'store'])
 })
 
 t.test('each stage is a decision of its own', async t => {

@@ -40,7 +40,9 @@ t.test(
       '.': 'index',
       './client': 'client/index',
       './client/testing': 'client/testing/index',
-      './audit': 'audit/index'
+      './audit': 'audit/index',
+      './migrate': 'migrate',
+      './metrics': 'metrics/index'
     }
     const forms = Object.entries(entries).map(([entry, path]) => [
       entry,
@@ -120,12 +122,14 @@ const TYPES = [
   'RouteQuotaOptions',
   'RouteReport',
   'ServiceLimit',
+  'Settled',
   'Settlement',
   'ShortPolicy',
   'Source',
   'State',
   'Step',
   'Store',
+  'StoreCall',
   'StoreChange',
   'Subject',
   'Terms',

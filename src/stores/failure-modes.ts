@@ -2,7 +2,7 @@ import type { Receipt } from '../algorithm.js'
 import { whenKnown } from '../later.js'
 import type { Later } from '../later.js'
 import type { QuotaPolicy } from '../policy.js'
-import type { Answer, Charge, Lease, Place, ServiceLimit, Settlement, Store } from '../store.js'
+import type { Answer, Charge, Lease, MemoryUse, Place, ServiceLimit, Settlement, Store } from '../store.js'
 import { memoryStore } from './memory.js'
 import type { MemoryStore } from './memory.js'
 import { StoreFailure } from './guard/failure.js'
@@ -48,6 +48,11 @@ export class FailureModes implements Store {
     this.#store = store
     this.#mode = mode
     this.#instances = instances
+  }
+
+  /** What is counted here meanwhile. */
+  get use(): MemoryUse {
+    return this.#local.use
   }
 
   open(): void {

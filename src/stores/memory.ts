@@ -4,7 +4,7 @@ import type { Receipt, Step } from '../algorithm.js'
 import type { QuotaPolicy } from '../policy.js'
 import { FST_QUOTA_OPTION } from '../errors.js'
 import { asInteger, asObject, knownKeys, refuser } from '../options.js'
-import type { Answer, Charge, Lease, Place, ServiceLimit, Settlement, Store } from '../store.js'
+import type { Answer, Charge, Lease, MemoryUse, Place, ServiceLimit, Settlement, Store } from '../store.js'
 import { warnFull } from '../warnings.js'
 import type { Cells } from './memory/cells.js'
 import { Partitions, SHARED_ROW } from './memory/partitions.js'
@@ -18,18 +18,6 @@ export interface MemoryStoreOptions {
   readonly maxPartitions?: number
   /** Bytes that they take at most, as estimated; 1024 or more; default: what they need. */
   readonly maxBytes?: number
-}
-
-/** How full a memory store is. */
-export interface MemoryUse {
-  /** Partitions held. */
-  readonly partitions: number
-  /** Bytes that they take, estimated. */
-  readonly bytes: number
-  /** Partitions that were forgotten before they had expired, since the store was made. */
-  readonly evicted: number
-  /** Calls of newcomers that found no room and were counted together. */
-  readonly shared: number
 }
 
 /** Milliseconds since the epoch that no clock step disturbs. */

@@ -6,12 +6,23 @@ import { asDuration, asInteger, asObject, asOneOf, knownKeys, outline, refuser, 
 import type { Refuse } from '../options.js'
 import type { Duration } from '../policy-options.js'
 import type { QuotaPolicy } from '../policy.js'
-import { STORE_CHANNEL } from '../store.js'
-import type { Answer, Charge, Lease, Place, Settlement, Store, StoreChange } from '../store.js'
+import { CALL_CHANNEL, STORE_CHANNEL } from '../store.js'
+import type {
+  Answer,
+  Charge,
+  Lease,
+  MemoryUse,
+  Place,
+  Settlement,
+  Store,
+  StoreCall,
+  StoreChange
+} from '../store.js'
 import { Batches } from './batches.js'
 import { FailureModes } from './failure-modes.js'
 import type { FailureMode } from './failure-modes.js'
 import { GuardedCalls } from './redis/calls.js'
+import type { Asked } from './redis/calls.js'
 import { Keys } from './redis/keys.js'
 import { isCluster } from './redis/client.js'
 import type { RedisClient } from './redis/client.js'
@@ -122,6 +133,7 @@ export class RedisStore implements Store {
   readonly #keys: Keys
   readonly #answers: FailureModes
   readonly #changes = channel(STORE_CHANNEL)
+  readonly #asked = channel(CALL_CHANNEL)
   readonly #greeting: string
   #clock: () => number = Date.now
   #policies = 0
@@ -140,7 +152,11 @@ export class RedisStore implements Store {
       if (state === 'up') this.#answers.repay()
       this.#tell({ store: this, state, code, node })
     }
-    this.#calls = new GuardedCalls(this.#client, deadline, clock, told, realTiming)
+    const asked: Asked = (operation, code, took) => {
+      if (!this.#asked.hasSubscribers) return
+      this.#asked.publish({ store: this, operation, code, took } satisfies StoreCall)
+    }
+    this.#calls = new GuardedCalls(this.#client, deadline, clock, told, realTiming, asked)
     this.#counter = new RedisCounter(this.#calls, keys, cluster === 'by-partition')
     this.#answers = new FailureModes(new Batches(this.#counter, instances, realTiming), onFailure, instances)
   }
@@ -148,6 +164,16 @@ export class RedisStore implements Store {
   /** Counts by another clock from now on, with `time: 'caller'` only: milliseconds of the epoch, integers. */
   useClock(clock: () => number): void {
     this.#clock = clock
+  }
+
+  /** Whether Redis, or a node of its cluster, does not answer, so that it is left alone. */
+  get down(): boolean {
+    return this.#calls.leaveAlone
+  }
+
+  /** What this process counts itself while Redis does not answer. */
+  get use(): MemoryUse {
+    return this.#answers.use
   }
 
   /** Connects, and resolves when that has worked out, has failed or takes too long: an app starts without Redis, too. */

@@ -4,13 +4,16 @@ import { Deadlines } from '../guard/deadlines.js'
 import type { Attempt } from '../guard/deadlines.js'
 import { ServerTime } from '../guard/server-time.js'
 import { decode } from './command.js'
-import type { Command, Reply } from './command.js'
+import type { Command, Operation, Reply } from './command.js'
 import type { ScriptClient } from './script-client.js'
 import { StoreFailure, diagnose, withoutEffect } from '../guard/failure.js'
 import type { Timing } from '../guard/timing.js'
 
 /** Told what happens to a server. */
 export type Told = (state: 'up' | 'down' | 'fault', code: string, node: string | undefined) => void
+
+/** Told of each call: `OK` or the code of what failed; milliseconds it took, `undefined` if nothing was sent. */
+export type Asked = (operation: Operation, code: string, took: number | undefined) => void
 
 /** Told of a reply that comes when nobody waits for it any more. */
 export type Late = (reply: Reply) => void
@@ -48,6 +51,7 @@ export class GuardedCalls {
   readonly #clock: (() => number) | undefined
   readonly #told: Told
   readonly #timing: Timing
+  readonly #asked: Asked
   readonly #deadlines: Deadlines
   /** By the node of a cluster. */
   readonly #guards = new Map<string | undefined, Guard>()
@@ -60,12 +64,14 @@ export class GuardedCalls {
     deadline: number,
     clock: (() => number) | undefined,
     told: Told,
-    timing: Timing
+    timing: Timing,
+    asked: Asked = () => {}
   ) {
     this.#client = client
     this.#clock = clock
     this.#told = told
     this.#timing = timing
+    this.#asked = asked
     this.#deadlines = new Deadlines(deadline, timing)
   }
 
@@ -78,13 +84,22 @@ export class GuardedCalls {
   call(command: Command, late?: Late, attempt?: Attempt): Later<Reply | StoreFailure> {
     if (this.#client.closed) return withoutEffect('CLOSED')
     const guard = this.#guardOf(command.keys[0]!)
-    return this.#hopeless(guard, attempt) ?? this.#ask(command, guard, attempt ?? this.begin(), late)
+    const failure = this.#hopeless(guard, attempt)
+    if (failure === undefined) return this.#ask(command, guard, attempt ?? this.begin(), late)
+    this.#asked(command.operation, failure.code, undefined)
+    return failure
   }
 
   /** A failure, if the server of a key is left alone. */
   down(key: string): StoreFailure | undefined {
     const { breaker } = this.#guardOf(key)
     return breaker.down ? leftAlone(breaker) : undefined
+  }
+
+  /** Whether any server is left alone. */
+  get leaveAlone(): boolean {
+    for (const { breaker } of this.#guards.values()) if (breaker.down) return true
+    return false
   }
 
   /** Asks the server of these keys whether it is well; if it is not, it is left alone. */
@@ -117,6 +132,7 @@ export class GuardedCalls {
 
   #ask(command: Command, guard: Guard, attempt: Attempt, late?: Late): Promise<Reply | StoreFailure> {
     const { generation } = guard.breaker
+    const begun = this.#timing.now()
     this.#inFlight++
     return new Promise(resolve => {
       const call: Call = {
@@ -130,6 +146,8 @@ export class GuardedCalls {
           off()
           call.waiting = false
           this.#inFlight--
+          const code = result instanceof StoreFailure ? result.code : 'OK'
+          this.#asked(command.operation, code, this.#timing.now() - begun)
           resolve(result)
         }
       }

@@ -1,0 +1,2 @@
+export { quotaMetrics } from './plugin.js'
+export type { QuotaMetricsOptions } from './plugin.js'
