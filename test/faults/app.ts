@@ -130,7 +130,7 @@ process.on('message', word => void answer(word as keyof Answers))
 process.send!((app.server.address() as AddressInfo).port)
 
 function policy(mode: FailureMode): PolicyOptions {
-  return { quota: units, window: '1d', partition: 'global', onStoreFailure: mode, default: false }
+  return { quota: units, window: '59m', partition: 'global', onStoreFailure: mode, default: false }
 }
 
 function keep({ level, msg, code }: Line): void {
