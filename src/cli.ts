@@ -103,6 +103,7 @@ async function audit(url: string, options: CommandOptions): Promise<void> {
     print: text => stdout.write(text),
     complain: text => stderr.write(text),
     paint,
+    /* c8 ignore next: tests have no terminal */
     terminal: stderr.isTTY ? stderr : undefined,
     readText: path => readFileSync(path, 'utf8'),
     writeText: (path, text) => writeFileSync(path, text)

@@ -83,7 +83,7 @@ function evidence({ evidence: requests }: AuditResult['worst']): Markup {
         <td>${i + 1}</td>
         <td>${secondsOf(sent)}</td>
         <td>${secondsOf(arrived)}</td>
-        <td>${status ?? ''}</td>
+        <td>${String(status)}</td>
       </tr>`
   )
   return html`<details>

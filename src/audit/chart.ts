@@ -96,9 +96,9 @@ function curves(points: readonly Point[], x: Scale, y: Scale): Markup {
   const up = ([, units]: Point): number => round(y(units))
   const filled = area<Point>(at, FLOOR, up).curve(curveStepAfter)
   const drawn = line<Point>(at, up).curve(curveStepAfter)
-  return html`<path class="filled" d="${filled(shown) ?? ''}" /><path
+  return html`<path class="filled" d="${String(filled(shown))}" /><path
       class="count"
-      d="${drawn(shown) ?? ''}"
+      d="${String(drawn(shown))}"
     />`
 }
 

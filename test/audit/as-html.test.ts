@@ -48,6 +48,8 @@ t.test('the fields are shown with what is true about them', async t => {
   t.match(textOf(lies), /false .*\? 3 of 7: /)
   t.match(textOf(asHtml(broken)), `ratelimit-policy ${`"sample";q=5;w=10`.replaceAll('"', '&quot;')}`)
   t.match(textOf(asHtml({ ...broken, fields: { seen: [], checks: [] } })), 'No field about limits was seen.')
+  const seen = [{ name: 'x-limit', admitted: null, refused: null }]
+  t.match(textOf(asHtml({ ...broken, fields: { ...fields, seen } })), 'x-limit – –')
 })
 
 t.test('what was announced and not attacked is named, and notes are', async t => {
@@ -67,10 +69,16 @@ t.test('what was announced and not attacked is named, and notes are', async t =>
   t.match(text, 'How it was measured The machine was slow.')
 })
 
+t.test('a page without a worst attack has the others', async t => {
+  const text = textOf(asHtml({ ...kept, worst: { ...kept.worst, name: 'none of them' } }))
+  t.notMatch(text, 'The worst window')
+  t.match(text, 'The attacks')
+})
+
 t.test('an audit in which nothing was admitted has a page', async t => {
   const none: AuditResult = {
     ...kept,
-    worst: { ...kept.worst, name: '', mostPossible: 7, window: null, evidence: [] },
+    worst: { ...kept.worst, mostPossible: 7, window: null, evidence: [] },
     attacks: kept.attacks.map(attack => ({ ...attack, firstRefusalAfter: null, worstWindow: null }))
   }
   const text = textOf(asHtml(none))
