@@ -106,7 +106,10 @@ export class Enforcement {
     if (news.length === 0) return
     visit.decision = {
       ...before,
-      shadow: before.shadow.map(told => (refusing.has(told.policy) ? { ...told, wouldRefuse: true } : told))
+      shadow: before.shadow.map(({ policy, wouldRefuse }) => ({
+        policy,
+        wouldRefuse: wouldRefuse || refusing.has(policy)
+      }))
     }
     this.publish({ ...UNDECIDED, shadow: news, source: before.source }, request)
   }
