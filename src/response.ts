@@ -4,21 +4,14 @@ import { announced, visible } from './announced.js'
 import type { Announced, Telling } from './announced.js'
 import { isCertain, refusing } from './decision.js'
 import type { Decision } from './decision.js'
-import {
-  FIELD,
-  carriesFields,
-  joinField,
-  limitText,
-  partitionKeyText,
-  retryAfter,
-  windowSeconds
-} from './fields.js'
+import { FIELD, carriesFields, limitText, partitionKeyText, retryAfter, windowSeconds } from './fields.js'
 import { legacyFields } from './legacy.js'
 import type { Legacy, LegacyFields, LegacyLimit } from './legacy.js'
 import type { KeyOf } from './partition-key.js'
 import type { QuotaPolicy } from './policy.js'
 import { problem, refusalDetail } from './problem.js'
 import type { Problem } from './problem.js'
+import { replace, restore, restored, textOf } from './shared-fields.js'
 import type { Whose } from './whose.js'
 
 /** What a server puts on the wire. */
@@ -96,7 +89,11 @@ export function correctFields(reply: FastifyReply, sheet: WrittenFields, payload
     // One number of ours and one of theirs would be no truth of either.
     if (sheet.legacy.some(([name, own]) => sent(name) !== own && sent(name) !== ''))
       removeLegacy(reply, sheet)
-    return fetched === undefined ? payload : restored(fetched, sheet)
+    if (fetched === undefined) return payload
+    return restored(fetched, [
+      [FIELD.policy, sheet.policy],
+      [FIELD.limit, sheet.limit]
+    ])
   }
   removeFields(reply, sheet)
   return payload
@@ -234,68 +231,9 @@ function removeLegacy(reply: FastifyReply, sheet: WrittenFields): void {
   sheet.legacy = NO_FIELDS
 }
 
-/** Puts `own` where `before` stands in a field, or at its end; the values of others stay. Returns `own`. */
-function replace(reply: FastifyReply, name: string, before: string, own: string): string {
-  const value = reply.getHeader(name)
-  if (value === undefined || value === before) {
-    if (own !== '') reply.header(name, own)
-    else if (value !== undefined) reply.removeHeader(name)
-    return own
-  }
-  const current = textOf(reply, name)
-  const [ahead, behind] = around(current, before) ?? [current, '']
-  reply.header(name, joinField([ahead, own], behind))
-  return own
-}
-
-/** Joins `own` to a field whose value somebody has replaced since; a field that somebody has removed stays away. */
-function restore(reply: FastifyReply, name: string, own: string): void {
-  if (own === '' || reply.getHeader(name) === own) return
-  const current = textOf(reply, name)
-  if (current !== '' && around(current, own) === undefined) reply.header(name, joinField(current, own))
-}
-
-/** As {@link restore}, in a `Response`, whose own fields cannot be changed. */
-function restored(response: Response, sheet: WrittenFields): Response {
-  const headers = new Headers(response.headers)
-  const ours = [
-    [FIELD.policy, sheet.policy],
-    [FIELD.limit, sheet.limit]
-  ] as const
-  let changed = false
-  for (const [name, own] of ours) {
-    const current = headers.get(name)
-    if (own === '' || current === null || around(current, own) !== undefined) continue
-    headers.set(name, joinField(current, own))
-    changed = true
-  }
-  if (!changed || response.bodyUsed) return response
-  return new Response(response.body, { status: response.status, statusText: response.statusText, headers })
-}
-
 /** As Fastify tells: a `Response` may be of another realm or library. */
 function isResponse(payload: unknown): payload is Response {
   return typeof payload === 'object' && Object.prototype.toString.call(payload) === '[object Response]'
-}
-
-/** What stands before and behind `own`, which is one or more whole members of a field; `undefined`: it is not there. */
-function around(field: string, own: string): readonly [ahead: string, behind: string] | undefined {
-  if (own === '') return undefined
-  for (let at = field.indexOf(own); at >= 0; at = field.indexOf(own, at + 1)) {
-    const ahead = field.slice(0, at).trimEnd()
-    const behind = field.slice(at + own.length).trimStart()
-    // `"a";r=1` is no member of `"a";r=10`
-    if ((ahead === '' || ahead.endsWith(',')) && (behind === '' || behind.startsWith(','))) {
-      return [ahead.slice(0, -1), behind.slice(1).trimStart()]
-    }
-  }
-  return undefined
-}
-
-function textOf(reply: FastifyReply, name: string): string {
-  const value = reply.getHeader(name)
-  if (value === undefined) return ''
-  return typeof value === 'string' ? value : joinField(value, '')
 }
 
 function draftProblem(decision: Decision, wait: number | undefined): Problem {

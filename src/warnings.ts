@@ -82,13 +82,13 @@ export function warnSmallBurst(policy: string, capacity: number): void {
   )()
 }
 
-/** A full memory store has to forget somebody, or to count newcomers together. */
-export function warnFull(partitions: number): void {
-  warning(
+/** A full memory store has to forget somebody, or to count newcomers together: told once for a store, with its partitions. */
+export function fullWarning(): WarningItem {
+  return warning(
     'FST_QUOTA_MEMORY_FULL',
-    `the memory store is full with ${partitions} partitions: for each newcomer it forgets somebody who has quota to ` +
+    'the memory store is full with %s partitions: for each newcomer it forgets somebody who has quota to ' +
       'spare, or counts newcomers together; raise maxPartitions or maxBytes, or count by something that clients cannot invent'
-  )()
+  )
 }
 
 /** A Redis that evicts keys forgets what was spent. */

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { compilePolicy } from '../src/policy.js'
-import { createWarnings, warnFull, warnHopeless, warnSmallBurst, warnSubSecond } from '../src/warnings.js'
+import { createWarnings, fullWarning, warnHopeless, warnSmallBurst, warnSubSecond } from '../src/warnings.js'
 
 interface Heard {
   readonly name: string
@@ -79,7 +79,7 @@ t.test('each advice says what happens and what to write', async t => {
       'GET /: each request costs 21, more than the 20 that policy "burst" can ever hold, so all are refused'
     ],
     [
-      () => warnFull(100),
+      () => fullWarning()('100'),
       'FST_QUOTA_MEMORY_FULL',
       'the memory store is full with 100 partitions: for each newcomer it forgets somebody who has quota to spare, or ' +
         'counts newcomers together; raise maxPartitions or maxBytes, or count by something that clients cannot invent'

@@ -3,7 +3,7 @@ import { chart } from './chart.js'
 import { Markup, NOTHING, html } from './markup.js'
 import type { AttackResult, AuditResult, FieldCheck } from './result.js'
 import { STYLE } from './style.js'
-import { excessOf, promiseOf, proofOf, roughly, secondsOf, verdictOf, windowOf } from './words.js'
+import { excessOf, promiseOf, proofOf, roughly, secondsOf, spreadOf, verdictOf, windowOf } from './words.js'
 
 /** A result as a page of its own, which needs nothing from anywhere. */
 export function asHtml(result: AuditResult): string {
@@ -39,8 +39,8 @@ function header(result: AuditResult): Markup {
     </h1>
     <dl>
       ${fact('Promise', `${promise.quota} per ${windowOf(promise)}`)}
-      ${fact(`Most in any ${windowOf(promise)}`, spread(worst))} ${fact('Excess', excessOf(worst.excess))}
-      ${fact('Looks like', limiter.title)}
+      ${fact(`Most in any ${windowOf(promise)}`, spreadOf(worst, ' to '))}
+      ${fact('Excess', excessOf(worst.excess))} ${fact('Looks like', limiter.title)}
     </dl>
     <p class="small">
       ${promiseOf(promise)}. Measured from outside on
@@ -122,7 +122,7 @@ function attacks({ attacks, promise }: AuditResult): Markup {
         <th scope="row">${attack.name}</th>
         <td>${attack.sent}</td>
         <td>${attack.admitted}</td>
-        <td>${spread(attack)}</td>
+        <td>${spreadOf(attack, ' to ')}</td>
         <td>${excessOf(attack.excess)}</td>
         <td>${attack.firstSecond}</td>
         <td>${attack.firstRefusalAfter === null ? 'never' : roughly(attack.firstRefusalAfter)}</td>
@@ -156,14 +156,6 @@ function attacks({ attacks, promise }: AuditResult): Markup {
         </details>`
     )}
   </section>`
-}
-
-/** From what is sure to what is possible. */
-function spread({
-  mostInAnyWindow,
-  mostPossible
-}: Pick<AttackResult, 'mostInAnyWindow' | 'mostPossible'>): string {
-  return mostPossible === mostInAnyWindow ? String(mostInAnyWindow) : `${mostInAnyWindow} to ${mostPossible}`
 }
 
 function fields({ fields: { seen, checks } }: AuditResult): Markup {

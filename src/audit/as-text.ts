@@ -1,5 +1,5 @@
 import type { AttackResult, AuditResult, FieldCheck, Limiter } from './result.js'
-import { excessOf, promiseOf, proofOf, roughly, secondsOf, verdictOf, windowOf } from './words.js'
+import { excessOf, promiseOf, proofOf, roughly, secondsOf, spreadOf, verdictOf, windowOf } from './words.js'
 
 /** Gives text a style on a terminal, and leaves it as it is elsewhere. */
 export type Paint = (style: Style, text: string) => string
@@ -61,7 +61,7 @@ function columnsOf({ promise }: AuditResult): Column[] {
     { head: 'attack', cell: ({ name }) => name },
     { head: 'sent', cell: ({ sent }) => String(sent) },
     { head: 'admitted', cell: ({ admitted }) => String(admitted) },
-    { head: `any ${windowOf(promise)}`, cell: spread },
+    { head: `any ${windowOf(promise)}`, cell: attack => spreadOf(attack, '-') },
     { head: 'excess', cell: ({ excess }) => excessOf(excess) },
     { head: '1st second', cell: ({ firstSecond }) => String(firstSecond) },
     {
@@ -69,11 +69,6 @@ function columnsOf({ promise }: AuditResult): Column[] {
       cell: ({ firstRefusalAfter }) => (firstRefusalAfter === null ? 'never' : roughly(firstRefusalAfter))
     }
   ]
-}
-
-/** From what is sure to what is possible. */
-function spread({ mostInAnyWindow, mostPossible }: AttackResult): string {
-  return mostPossible === mostInAnyWindow ? String(mostInAnyWindow) : `${mostInAnyWindow}-${mostPossible}`
 }
 
 function legend({ attacks, promise }: AuditResult): string[] {

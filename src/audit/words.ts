@@ -19,6 +19,14 @@ export function roughly(milliseconds: number): string {
 /** More than 1 never looks like 1. */
 export const excessOf = (excess: number): string => `${(Math.ceil(excess * 100 - 1e-6) / 100).toFixed(2)}x`
 
+/** Units from what is sure to what is possible. */
+export function spreadOf(
+  { mostInAnyWindow, mostPossible }: Pick<WorstWindow, 'mostInAnyWindow' | 'mostPossible'>,
+  between: string
+): string {
+  return [...new Set([mostInAnyWindow, mostPossible])].join(between)
+}
+
 /** What is promised and by whom, without a full stop. */
 export function promiseOf(promise: AuditPromise): string {
   const { quota, policy, source } = promise

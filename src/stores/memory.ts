@@ -5,7 +5,7 @@ import type { QuotaPolicy } from '../policy.js'
 import { FST_QUOTA_OPTION } from '../errors.js'
 import { asInteger, asObject, knownKeys, refuser } from '../options.js'
 import type { Answer, Charge, Lease, MemoryUse, Place, ServiceLimit, Settlement, Store } from '../store.js'
-import { warnFull } from '../warnings.js'
+import { fullWarning } from '../warnings.js'
 import type { Cells } from './memory/cells.js'
 import { Partitions, SHARED_ROW } from './memory/partitions.js'
 import type { Bounds } from './memory/partitions.js'
@@ -57,10 +57,8 @@ export class MemoryStore implements Store {
 
   /** Use {@link memoryStore}, which checks its options. */
   constructor(bounds: Bounds) {
-    this.#partitions = new Partitions(
-      bounds,
-      onlyOnce(() => warnFull(this.size))
-    )
+    const full = fullWarning()
+    this.#partitions = new Partitions(bounds, () => full(String(this.size)))
   }
 
   /** Begins to sweep. An app does this as it starts: a timer keeps alive the async context it was made in. */
@@ -147,6 +145,7 @@ export class MemoryStore implements Store {
       touch(rows[i]!, policy)
       return charges.flatMap(charge => {
         const row = this.#rowOf(charge, rows[i]!)
+        if (row === undefined) return NO_CHARGES
         touch(row, policy)
         return this.#renew(row, policy, now, charge)
       })
@@ -192,9 +191,13 @@ export class MemoryStore implements Store {
     return rows
   }
 
-  /** Where a charge was counted: a partition that has a row now may have had none then. */
-  #rowOf(charge: Receipt, row: number): number {
-    return this.#shared.has(charge) ? SHARED_ROW : row
+  /**
+   * Where a charge was counted: a partition that has a row now may have had none then. `undefined`: it had one and was
+   * forgotten since, and what newcomers share knows nothing of it.
+   */
+  #rowOf(charge: Receipt, row: number): number | undefined {
+    if (this.#shared.has(charge)) return SHARED_ROW
+    return row === SHARED_ROW ? undefined : row
   }
 
   #step(row: number, policy: QuotaPolicy, now: number, units: number): Step {
@@ -214,9 +217,10 @@ export class MemoryStore implements Store {
       const charge = charges[i]!
       const back = Math.min(surplus, charge.units)
       const at = this.#rowOf(charge, row)
+      surplus -= back
+      if (at === undefined) continue
       const state = algorithm.settle(cells.read(at), params, now, charge, charge.units - back)
       this.#partitions.keep(at, cells, state)
-      surplus -= back
     }
     // A receipt of units that were dropped would take back those of others.
     const more = surplus < 0 ? Math.min(-surplus, algorithm.room(cells.read(row), params, now)) : 0
@@ -259,14 +263,4 @@ function serviceLimit(
 
 function total(charges: readonly Receipt[]): number {
   return charges.reduce((sum, charge) => sum + charge.units, 0)
-}
-
-/** A function that calls another one the first time. */
-function onlyOnce(work: () => void): () => void {
-  let done = false
-  return () => {
-    if (done) return
-    done = true
-    work()
-  }
 }

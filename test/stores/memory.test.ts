@@ -771,6 +771,28 @@ t.test('a charge is corrected where it was counted, although its partition has f
   t.strictSame(remaining(owed), [93], 'what more was used is charged to its own')
 })
 
+t.test('what was charged to a partition that was forgotten is not given back to newcomers', async t => {
+  const { store } = storeAt(t, T0, { maxPartitions: 1 })
+  const slots = policy('slots', { quota: 5, algorithm: 'concurrency', holdFor: '1h' })
+  const ten = policy('ten', { quota: 10, window: '1h' })
+  const own = store.consume([charge(ten, 4, 'a'), charge(slots, 2, 'a')]).limits
+  await warnings(() => {
+    store.consume([charge(ten, 9, 'b')])
+    store.consume([charge(ten, 6, 'c'), charge(slots, 2, 'c')])
+  })
+  t.equal(store.use.evicted, 1, 'a has made room for b')
+  t.equal(store.use.shared, 1, 'b makes room for nobody')
+  for (const { policy, charges } of own) {
+    if (policy === slots) t.strictSame(store.renew([{ partition: 'a', policy, charges }]), [[]])
+    store.settle([{ ...settlement(policy, charges, 0), partition: 'a' }])
+  }
+  t.strictSame(
+    remaining(store.consume([charge(ten, 0, 'd'), charge(slots, 0, 'd')])),
+    [4, 3],
+    'newcomers have as much as before'
+  )
+})
+
 t.test('another store warns for itself', async t => {
   const fill = (): void => {
     const { store } = storeAt(t, T0, { maxPartitions: 1 })
