@@ -23,6 +23,11 @@ export interface Telling {
 /** Units per second by quota unit. */
 export type Caps = Readonly<Record<string, number>>
 
+/** Whose quota a decision is about. */
+export interface About {
+  readonly whose: Whose
+}
+
 /** One policy's limit as a client sees it. */
 export interface Announced {
   readonly limit: ServiceLimit
@@ -38,34 +43,50 @@ export interface Announced {
  * What a client may see of a decision: on a refusal the policies that refused, else all; never an internal one. The closest
  * to exhaustion comes first, for some clients read no further.
  */
-export function announced(telling: Telling, whose: Whose, decision: Decision): readonly Announced[] {
+export function announced(telling: Telling, about: About, decision: Decision): readonly Announced[] {
   const limits = visible(decision)
   const shown = telling.select === 'all' ? limits : firstOfEachUnit(limits)
-  return shown.map(limit => tell(telling, whose, limit, shown))
+  const told = new Array<Announced>(shown.length)
+  for (let i = 0; i < shown.length; i++) told[i] = tell(telling, about, shown[i]!, shown)
+  return told
 }
 
 /** The limits that a client may see, in the order in which they are told. */
-export function visible({ outcome, limits }: Decision): readonly ServiceLimit[] {
+export function visible(decision: Decision): readonly ServiceLimit[] {
+  return areInOrder(decision) ? decision.limits : ordered(decision)
+}
+
+/** Whether all limits are seen, and in their order. */
+function areInOrder({ outcome, limits }: Decision): boolean {
+  if (outcome !== 'allowed') return false
+  for (let i = 0; i < limits.length; i++) {
+    const limit = limits[i]!
+    if (!limit.policy.advertise || (i > 0 && isCloser(limit, limits[i - 1]!))) return false
+  }
+  return true
+}
+
+function ordered({ outcome, limits }: Decision): readonly ServiceLimit[] {
   const seen: ServiceLimit[] = []
   for (const limit of limits) {
     if (!limit.policy.advertise || (outcome !== 'allowed' && limit.allowed)) continue
     let at = seen.length
-    while (at > 0 && closestFirst(closeness(limit), closeness(seen[at - 1]!)) < 0) at--
-    if (at === seen.length) seen.push(limit)
-    else seen.splice(at, 0, limit)
+    seen.push(limit)
+    for (; at > 0 && isCloser(limit, seen[at - 1]!); at--) seen[at] = seen[at - 1]!
+    seen[at] = limit
   }
   return seen
 }
 
 function tell(
   { jitter: jitterOf, cap }: Telling,
-  whose: Whose,
+  about: About,
   limit: ServiceLimit,
   shown: readonly ServiceLimit[]
 ): Announced {
   const { policy, allowed, remaining, effectiveWindow } = limit
   if (!allowed || remaining === 0) {
-    const jitter = jitterOf(policy, whose)
+    const jitter = jitterOf(policy, about.whose)
     return { limit, available: remaining, window: windowSeconds(effectiveWindow, 'wait', jitter), jitter }
   }
   const window = windowSeconds(effectiveWindow, 'window')
@@ -93,6 +114,9 @@ function mostOf(cap: Telling['cap'], policy: QuotaPolicy, shown: readonly Servic
 function firstOfEachUnit(limits: readonly ServiceLimit[]): readonly ServiceLimit[] {
   return limits.filter(({ policy }, i) => limits.findIndex(other => other.policy.unit === policy.unit) === i)
 }
+
+const isCloser = (one: ServiceLimit, other: ServiceLimit): boolean =>
+  closestFirst(closeness(one), closeness(other)) < 0
 
 const closeness = ({ policy, remaining }: ServiceLimit): Closeness => ({
   remaining,

@@ -1,13 +1,12 @@
 import type { FastifyRequest } from 'fastify'
 import { decide, undecidable } from './decision.js'
 import type { Decision } from './decision.js'
-import { whenKnown } from './later.js'
+import { isLater, whenKnown } from './later.js'
 import type { Later } from './later.js'
 import type { Account } from './ledger.js'
 import type { Stage } from './plan.js'
-import { constantBill, price } from './pricing.js'
-import type { Bill } from './pricing.js'
-import type { Answer, Place } from './store.js'
+import { constantCharges, price } from './pricing.js'
+import type { Answer, Charge, Place } from './store.js'
 import type { Services, Visit } from './visit.js'
 
 /**
@@ -48,22 +47,39 @@ export function giveBack(visit: Visit): Later<void> {
 }
 
 function charge(services: Services, request: FastifyRequest, visit: Visit, stage: Stage): Later<Decision> {
-  if (stage.constant !== undefined) return consume(services, visit, constantBill(visit.parts, stage.constant))
+  if (stage.constant !== undefined)
+    return consume(services, visit, constantCharges(visit.parts, stage.constant), NONE)
   return whenKnown(price(services.faults, request, visit.parts, stage.shares), bill => {
     if (bill.failed === 'closed') return undecidable('closed', bill.exempt)
     if (bill.charges.length === 0) return decide([], NOTHING_ASKED[bill.failed ?? 'none'], bill.exempt)
     visit.metered = joined(visit.metered, bill.metered)
-    return consume(services, visit, bill)
+    return consume(services, visit, bill.charges, bill.exempt)
   })
 }
 
-function consume({ store }: Services, visit: Visit, { charges, exempt }: Bill): Later<Decision> {
+function consume(
+  { store }: Services,
+  visit: Visit,
+  charges: readonly Charge[],
+  exempt: Decision['exempt']
+): Later<Decision> {
   visit.places = joined(visit.places, charges)
-  return whenKnown(store.consume(charges), answer => {
-    visit.ledger.enter(charges, answer)
-    return decide(charges, answer, exempt)
-  })
+  const answer = store.consume(charges)
+  if (!isLater(answer)) return conclude(visit, charges, answer, exempt)
+  return Promise.resolve(answer).then(known => conclude(visit, charges, known, exempt))
 }
+
+function conclude(
+  visit: Visit,
+  charges: readonly Charge[],
+  answer: Answer,
+  exempt: Decision['exempt']
+): Decision {
+  visit.ledger.enter(charges, answer)
+  return decide(charges, answer, exempt)
+}
+
+const NONE: readonly never[] = Object.freeze([])
 
 const NOTHING_ASKED: Readonly<Record<'none' | 'open', Answer>> = {
   none: { limits: [], source: 'none' },

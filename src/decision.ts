@@ -37,17 +37,25 @@ export function decide(
   exempt: readonly string[]
 ): Decision {
   if (answer.source === 'closed') return undecidable('closed', exempt, answer.retryAfter)
-  const limits = answer.limits.some(isShadow)
-    ? answer.limits.filter(limit => !limit.policy.shadow)
-    : answer.limits
+  const limits = enforced(answer.limits)
   return {
-    outcome: limits.every(isAllowed) ? 'allowed' : 'refused',
+    outcome: allAllowed(limits) ? 'allowed' : 'refused',
     limits,
     exempt,
     shadow:
       limits.length === charges.length ? UNDECIDED.shadow : answer.limits.filter(isShadow).map(shadowReport),
     source: answer.source
   }
+}
+
+function enforced(limits: readonly ServiceLimit[]): readonly ServiceLimit[] {
+  for (const { policy } of limits) if (policy.shadow) return limits.filter(limit => !limit.policy.shadow)
+  return limits
+}
+
+function allAllowed(limits: readonly ServiceLimit[]): boolean {
+  for (const { allowed } of limits) if (!allowed) return false
+  return true
 }
 
 /** The decision of a request after one more stage: `later` joins what earlier stages decided. */
@@ -82,8 +90,6 @@ const lessCertain = (one: Source, other: Source): Source => (DOUBTS[other] >= DO
 export function refusing(decision: Decision): readonly ServiceLimit[] {
   return decision.limits.filter(limit => !limit.allowed)
 }
-
-const isAllowed = (limit: ServiceLimit): boolean => limit.allowed
 
 const isShadow = (limit: ServiceLimit): boolean => limit.policy.shadow
 

@@ -11,7 +11,7 @@ import type { Later } from './later.js'
 import type { Leases } from './leases.js'
 import { linger } from './lingering.js'
 import { MeteredBody } from './metering.js'
-import { occasionOf } from './occasion.js'
+import { OwnOccasion } from './occasion.js'
 import type { Plan, Stage } from './plan.js'
 import { awaitRefunds } from './refunds.js'
 import { correctFields, sendRefusal, writeFields } from './response.js'
@@ -22,6 +22,12 @@ import type { Services, Visit } from './visit.js'
 
 /** Goes on with a request; an error ends it. */
 export type Proceed = (error?: Error) => void
+
+/** Milliseconds after which a request goes on; 0: now; {@link ANSWERED}: it does not. */
+type Turn = number
+
+/** The request goes no further, for it is answered or nobody is there. */
+const ANSWERED = -1
 
 /** What happens to a request with quota at each hook. */
 export class Enforcement {
@@ -54,18 +60,16 @@ export class Enforcement {
     visit.nextStage = index + 1
     const stage = visit.plan?.stages[index]
     if (stage === undefined) return proceed()
-    // Armed before anything is charged: a release must not depend on who is told first.
-    if (stage.ends && visit.life.ending.over) return abandon(reply)
-    const conclude = (known: Decision): Later<number> => this.#conclude(known, stage, request, reply, visit)
-    let concluded: Later<number>
+    let turn: Later<Turn>
     try {
-      concluded = whenKnown(decideStage(this.#services, request, visit, stage), conclude)
+      turn = this.#turn(stage, request, reply, visit)
     } catch (error) {
       return proceed(asError(error))
     }
-    if (!isLater(concluded)) return start(concluded, visit, proceed)
-    concluded.then(
-      delay => start(delay, visit, proceed),
+    if (turn === 0) return proceed()
+    if (!isLater(turn)) return start(turn, visit, proceed)
+    turn.then(
+      known => start(known, visit, proceed),
       error => proceed(asError(error))
     )
   }
@@ -114,14 +118,21 @@ export class Enforcement {
     this.publish({ ...UNDECIDED, shadow: news, source: before.source }, request)
   }
 
-  /** Milliseconds after which the request goes on, or {@link ANSWERED}. */
+  #turn(stage: Stage, request: FastifyRequest, reply: FastifyReply, visit: Visit): Later<Turn> {
+    // Armed before anything is charged: a release must not depend on who is told first.
+    if (stage.ends && visit.life.ending.over) return abandon(reply)
+    const decision = decideStage(this.#services, request, visit, stage)
+    if (!isLater(decision)) return this.#conclude(decision, stage, request, reply, visit)
+    return decision.then(known => this.#conclude(known, stage, request, reply, visit))
+  }
+
   #conclude(
     decision: Decision,
     stage: Stage,
     request: FastifyRequest,
     reply: FastifyReply,
     visit: Visit
-  ): Later<number> {
+  ): Later<Turn> {
     visit.decision = join(visit.decision, decision)
     this.publish(decision, request)
     if (decision.outcome === 'refused') {
@@ -131,11 +142,8 @@ export class Enforcement {
       })
     }
     this.#write(reply, visit)
-    if (stage.ends && !this.#awaitEnd(request, visit)) {
-      abandon(reply)
-      return ANSWERED
-    }
-    return Math.max(0, ...decision.limits.map(limit => limit.delay))
+    if (stage.ends && !this.#awaitEnd(request, visit)) return abandon(reply)
+    return longestDelay(decision)
   }
 
   /** Refuses the rest of a body: the answer is a refusal, if there is somebody to answer and nobody has begun to. */
@@ -162,13 +170,13 @@ export class Enforcement {
 
   #write(reply: FastifyReply, visit: Visit): void {
     visit.stale = false
-    writeFields(this.#wire, reply, visit.sheet, visit.decision, occasionOf(visit))
+    writeFields(this.#wire, reply, visit.sheet, visit.decision, new OwnOccasion(visit))
   }
 
   #refuse(request: FastifyRequest, reply: FastifyReply, visit: Visit): void {
     const { sheet, decision } = visit
     this.tell(decision, request)
-    sendRefusal(this.#wire, reply, sheet, decision, occasionOf(visit))
+    sendRefusal(this.#wire, reply, sheet, decision, new OwnOccasion(visit))
   }
 
   /** Tells the operator of a refusal. */
@@ -201,18 +209,22 @@ const withoutMetered = (decision: Decision): Decision => ({
   limits: decision.limits.filter(({ policy }) => !policy.metered)
 })
 
-/** The request goes no further, for it is answered or nobody is there. */
-const ANSWERED = -1
+function longestDelay({ limits }: Decision): number {
+  let longest = 0
+  for (const { delay } of limits) if (delay > longest) longest = delay
+  return longest
+}
 
 /** Goes on with a request when it is its turn. Who leaves the queue keeps the place in it. */
-function start(delay: number, visit: Visit, proceed: Proceed): void {
-  if (delay === ANSWERED) return
-  if (delay === 0) return proceed()
-  const timer = setTimeout(proceed, delay)
+function start(turn: Turn, visit: Visit, proceed: Proceed): void {
+  if (turn === ANSWERED) return
+  if (turn === 0) return proceed()
+  const timer = setTimeout(proceed, turn)
   visit.life.ending.await(() => clearTimeout(timer))
 }
 
 /** Nobody is there to answer: the request goes no further. */
-function abandon(reply: FastifyReply): void {
+function abandon(reply: FastifyReply): Turn {
   reply.hijack()
+  return ANSWERED
 }

@@ -24,13 +24,20 @@ export interface Account {
   asked: boolean
 }
 
+/** What a stage has charged, and what was charged before it. */
+interface Entry {
+  readonly charges: readonly Charge[]
+  readonly answer: Answer
+  readonly before: Entry | undefined
+}
+
 const settled = channel(SETTLEMENT_CHANNEL)
 
 /** What one request was charged. An account that nobody settles keeps its cost. */
 export class Ledger {
-  readonly #accounts: Account[] = []
+  #accounts: Account[] | undefined
   /** Charges of stages whose accounts nobody has asked for yet: of most requests, nobody ever does. */
-  #entered: { readonly charges: readonly Charge[]; readonly answer: Answer }[] | undefined
+  #entered: Entry | undefined
   readonly #store: Store
 
   constructor(store: Store) {
@@ -38,36 +45,31 @@ export class Ledger {
   }
 
   get accounts(): readonly Account[] {
-    this.#openEntered()
-    return this.#accounts
+    return this.#opened()
   }
 
   /** Remembers what a stage has charged. */
   enter(charges: readonly Charge[], answer: Answer): void {
-    if (this.#entered === undefined) this.#entered = [{ charges, answer }]
-    else this.#entered.push({ charges, answer })
+    this.#entered = { charges, answer, before: this.#entered }
   }
 
   /** Opens an account for each charge that was admitted, be it of no units, and returns them. */
   open(charges: readonly Charge[], answer: Answer, by: Account['by']): readonly Account[] {
-    this.#openEntered()
-    return this.#open(charges, answer, by)
-  }
-
-  #openEntered(): void {
-    if (this.#entered === undefined) return
-    for (const { charges, answer } of this.#entered) this.#open(charges, answer, 'stage')
-    this.#entered = undefined
-  }
-
-  #open(charges: readonly Charge[], { limits }: Answer, by: Account['by']): readonly Account[] {
-    if (limits.some(({ policy, allowed }) => !allowed && !policy.shadow)) return []
-    const opened = limits.flatMap(({ policy, allowed, charges: receipts }) => {
-      const { partition } = charges.find(charge => charge.policy === policy)!
-      return allowed ? [account(partition, policy, receipts, by)] : []
-    })
-    this.#accounts.push(...opened)
+    const opened = accountsOf(charges, answer, by)
+    this.#opened().push(...opened)
     return opened
+  }
+
+  /** All accounts, those of stages in their order. */
+  #opened(): Account[] {
+    const accounts = (this.#accounts ??= [])
+    const added: Account[][] = []
+    for (let entry = this.#entered; entry !== undefined; entry = entry.before) {
+      added.unshift(accountsOf(entry.charges, entry.answer, 'stage'))
+    }
+    this.#entered = undefined
+    accounts.push(...added.flat())
+    return accounts
   }
 
   /** Adds further charges to the accounts of their policies: a body may be charged many times. */
@@ -110,7 +112,7 @@ export class Ledger {
     )
     if (own !== undefined) return own
     const opened = account(partition, policy, [], 'caller')
-    this.#accounts.push(opened)
+    this.#opened().push(opened)
     return opened
   }
 
@@ -189,6 +191,15 @@ function together(accounts: readonly Account[], actual: number): readonly Settle
 /** Units of all receipts. */
 export function total(charges: readonly Receipt[]): number {
   return charges.reduce((sum, { units }) => sum + units, 0)
+}
+
+/** An account for each charge that was admitted. */
+function accountsOf(charges: readonly Charge[], { limits }: Answer, by: Account['by']): Account[] {
+  if (limits.some(({ policy, allowed }) => !allowed && !policy.shadow)) return []
+  return limits.flatMap(({ policy, allowed, charges: receipts }) => {
+    const { partition } = charges.find(charge => charge.policy === policy)!
+    return allowed ? [account(partition, policy, receipts, by)] : []
+  })
 }
 
 const account = (

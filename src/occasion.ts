@@ -1,18 +1,34 @@
 import { joinField } from './fields.js'
 import type { Decision } from './decision.js'
 import { advertised, policyField } from './plan.js'
+import type { QuotaPolicy } from './policy.js'
 import type { Occasion } from './response.js'
 import type { Visit } from './visit.js'
 import { whoseAt, whoseIn } from './whose.js'
+import type { Whose } from './whose.js'
 
 type Visited = Pick<Visit, 'plan' | 'decision' | 'places'>
 
 /** What the responses of a request are about, whose route has a plan. */
-export function occasionOf({ plan, decision: { limits }, places }: Visited): Occasion {
-  return {
-    policyField: plan!.policyField(limits),
-    policies: () => plan!.listed(limits),
-    whose: whoseAt(places)
+export class OwnOccasion implements Occasion {
+  readonly #visited: Visited
+
+  constructor(visited: Visited) {
+    this.#visited = visited
+  }
+
+  get policyField(): string {
+    const { plan, decision } = this.#visited
+    return plan!.policyField(decision.limits)
+  }
+
+  get whose(): Whose {
+    return whoseAt(this.#visited.places)
+  }
+
+  policies(): readonly QuotaPolicy[] {
+    const { plan, decision } = this.#visited
+    return plan!.listed(decision.limits)
   }
 }
 

@@ -20,15 +20,14 @@ export interface Bill {
   readonly metered: readonly Place[]
 }
 
-const NONE: readonly never[] = Object.freeze([])
-
-/** The bill of a request whose costs are known since boot. */
-export function constantBill(parts: Parts, constant: readonly ConstantCharge[]): Bill {
-  const charges: Charge[] = []
-  for (const { policy, units } of constant) {
-    charges.push({ partition: policy.rule.resolve(parts), policy, units })
+/** The charges of a request whose costs are known since boot. */
+export function constantCharges(parts: Parts, constant: readonly ConstantCharge[]): readonly Charge[] {
+  const charges = new Array<Charge>(constant.length)
+  for (let i = 0; i < constant.length; i++) {
+    const { policy, units } = constant[i]!
+    charges[i] = { partition: policy.rule.resolve(parts), policy, units }
   }
-  return { charges, exempt: NONE, failed: undefined, metered: NONE }
+  return charges
 }
 
 /** Makes the bill of a request: a promise only if a function of the operator returns one. */

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { NEVER } from './algorithm.js'
 import { announced, visible } from './announced.js'
-import type { Announced, Telling } from './announced.js'
+import type { About, Announced, Telling } from './announced.js'
 import { isCertain, refusing } from './decision.js'
 import type { Decision } from './decision.js'
 import { FIELD, carriesFields, limitText, partitionKeyText, retryAfter, windowSeconds } from './fields.js'
@@ -12,7 +12,6 @@ import type { QuotaPolicy } from './policy.js'
 import { problem, refusalDetail } from './problem.js'
 import type { Problem } from './problem.js'
 import { replace, restore, restored, textOf } from './shared-fields.js'
-import type { Whose } from './whose.js'
 
 /** What a server puts on the wire. */
 export interface Wire extends Telling {
@@ -30,11 +29,11 @@ export interface Wire extends Telling {
 }
 
 /** What a response is about, besides the decision. */
-export interface Occasion {
-  /** Its `RateLimit-Policy`, and the policies that are listed there. */
+export interface Occasion extends About {
+  /** Its `RateLimit-Policy`. */
   readonly policyField: string
-  readonly policies: () => readonly QuotaPolicy[]
-  readonly whose: Whose
+  /** The policies that are listed there. */
+  policies(): readonly QuotaPolicy[]
 }
 
 /** What was written to one response: our own text in each list, which may hold that of others too, and the other fields. */
@@ -61,12 +60,13 @@ export function writeFields(
     return removeFields(reply, sheet)
   }
   if (decision.limits.length === 0) return
-  const shown = announced(wire, occasion.whose, decision)
+  const shown = announced(wire, occasion, decision)
   if (wire.fields) {
     let items = ''
     for (const each of shown) {
-      const item = itemText(each) + keyText(wire, reply.request, each, occasion)
-      items = items === '' ? item : `${items}, ${item}`
+      if (items !== '') items += ', '
+      items += itemText(each)
+      if (wire.partitionKey !== undefined) items += keyText(wire.partitionKey, reply, each, occasion)
     }
     sheet.policy = replace(reply, FIELD.policy, sheet.policy, occasion.policyField)
     sheet.limit = replace(reply, FIELD.limit, sheet.limit, items)
@@ -82,13 +82,13 @@ export function writeFields(
 export function correctFields(reply: FastifyReply, sheet: WrittenFields, payload: unknown): unknown {
   // Fastify takes status and fields from a `Response` after the last hook.
   const fetched = isResponse(payload) ? payload : undefined
-  const sent: Sent = name => fetched?.headers.get(name) ?? textOf(reply, name)
-  if (carriesFields(fetched?.status ?? reply.statusCode) && !isShared(sent)) {
+  if (carriesFields(fetched?.status ?? reply.statusCode) && !isShared(reply, fetched)) {
     restore(reply, FIELD.policy, sheet.policy)
     restore(reply, FIELD.limit, sheet.limit)
     // One number of ours and one of theirs would be no truth of either.
-    if (sheet.legacy.some(([name, own]) => sent(name) !== own && sent(name) !== ''))
+    if (sheet.legacy !== NO_FIELDS && sheet.legacy.some(field => isTheirs(reply, fetched, field))) {
       removeLegacy(reply, sheet)
+    }
     if (fetched === undefined) return payload
     return restored(fetched, [
       [FIELD.policy, sheet.policy],
@@ -100,18 +100,34 @@ export function correctFields(reply: FastifyReply, sheet: WrittenFields, payload
 }
 
 /** The text of a field as it will be sent. */
-type Sent = (name: string) => string
+function sentText(reply: FastifyReply, fetched: Response | undefined, name: string): string {
+  return fetched?.headers.get(name) ?? textOf(reply, name)
+}
+
+/** Whether somebody has set a field since we wrote it. */
+function isTheirs(
+  reply: FastifyReply,
+  fetched: Response | undefined,
+  [name, own]: LegacyFields[number]
+): boolean {
+  const sent = sentText(reply, fetched, name)
+  return sent !== own && sent !== ''
+}
 
 /**
  * Whether a response says that a shared cache may keep it (RFC 9111 §5.2.2), and so give one client's quota to another. To
  * some caches it speaks by a field of their own, which they follow instead (RFC 9213).
  */
-function isShared(sent: Sent): boolean {
-  return (
-    mayBeKept(sent('cache-control'), /^(public$|s-maxage="?0*[1-9])/) ||
-    OF_SHARED_CACHES.some(name => mayBeKept(sent(name), /^(public$|(s-maxage|max-age)="?0*[1-9])/))
-  )
+function isShared(reply: FastifyReply, fetched: Response | undefined): boolean {
+  if (mayBeKept(sentText(reply, fetched, 'cache-control'), FOR_OTHERS)) return true
+  for (const name of OF_SHARED_CACHES) {
+    if (mayBeKept(sentText(reply, fetched, name), FOR_A_WHILE)) return true
+  }
+  return false
 }
+
+const FOR_OTHERS = /^(public$|s-maxage="?0*[1-9])/
+const FOR_A_WHILE = /^(public$|(s-maxage|max-age)="?0*[1-9])/
 
 const OF_SHARED_CACHES = ['cdn-cache-control', 'surrogate-control'] as const
 
@@ -140,7 +156,7 @@ export function sendRefusal(
     reply.header(FIELD.retryAfter, String(wait))
   }
   if (wire.sdkHints) reply.header('x-should-retry', 'false')
-  for (const name of OF_THE_RESOURCE) reply.removeHeader(name)
+  for (const name of OF_THE_RESOURCE) if (reply.hasHeader(name)) reply.removeHeader(name)
   const draft = draftProblem(decision, waitIsTheirs ? undefined : wait)
   reply.code(draft.status).header('cache-control', 'no-store').header('content-type', wire.bodyType)
   // As bytes, which no serializer of the application touches.
@@ -162,13 +178,8 @@ const OF_THE_RESOURCE = [
 const itemText = ({ limit, available, window }: Announced): string =>
   limitText(limit.policy.prefix, available, window)
 
-function keyText(
-  { partitionKey }: Wire,
-  request: FastifyRequest,
-  { limit }: Announced,
-  { whose }: Occasion
-): string {
-  const key = partitionKey?.(request, limit.policy, whose)
+function keyText(keyOf: KeyOf, { request }: FastifyReply, { limit }: Announced, about: About): string {
+  const key = keyOf(request, limit.policy, about.whose)
   return key === undefined ? '' : partitionKeyText(key)
 }
 
@@ -196,11 +207,11 @@ function writeLegacy(
   reply: FastifyReply,
   sheet: WrittenFields,
   shown: readonly Announced[],
-  { policies }: Occasion
+  occasion: Occasion
 ): void {
   const fields = legacyFields(legacy, {
     limits: shown.map(uncapped),
-    policies: policies().map(({ capacity, announcedWindow }) => ({
+    policies: occasion.policies().map(({ capacity, announcedWindow }) => ({
       quota: capacity,
       window: announcedWindow
     })),

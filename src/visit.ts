@@ -32,8 +32,9 @@ export interface Services extends Identification {
 
 /** Who a request is from. Nothing is looked up before a partition asks for it. */
 export class RequestParts implements Parts {
-  readonly identities: (string | undefined)[] = []
-  readonly #asked: boolean[] = []
+  readonly identities: (string | undefined)[]
+  /** Identities that were empty when they were asked for. */
+  #empty: Set<number> | undefined
   /** Identities that are asked for and not known yet. */
   #waiting: Map<number, Promise<void>> | undefined
   readonly #request: FastifyRequest
@@ -43,6 +44,7 @@ export class RequestParts implements Parts {
   constructor(request: FastifyRequest, by: Identification) {
     this.#request = request
     this.#by = by
+    this.identities = new Array<string | undefined>(by.registry.identities.length)
   }
 
   get address(): string {
@@ -69,25 +71,24 @@ export class RequestParts implements Parts {
 
   /** The name of an identity that was empty when it was asked for and is known now. */
   async late(): Promise<string | undefined> {
-    for (const [index, name] of this.#by.registry.identities.entries()) {
-      if (this.#asked[index] !== true || this.identities[index] !== undefined) continue
+    for (const index of this.#empty ?? []) {
+      if (this.identities[index] !== undefined) continue
       await this.#ask(index)
-      if (this.identities[index] !== undefined) return name
+      if (this.identities[index] !== undefined) return this.#by.registry.identities[index]
     }
     return undefined
   }
 
   /** Whether an identity was asked for and is empty. */
   get nameless(): boolean {
-    for (let index = 0; index < this.#asked.length; index++) {
-      if (this.#asked[index] !== true || this.identities[index] !== undefined) continue
-      if (this.#waiting?.has(index) !== true) return true
+    if (this.#empty === undefined) return false
+    for (const index of this.#empty) {
+      if (this.identities[index] === undefined && this.#waiting?.has(index) !== true) return true
     }
     return false
   }
 
   #askOnce(index: number): void | Promise<void> {
-    this.#asked[index] = true
     const answer = this.#ask(index)
     if (!isLater(answer)) return
     const waiting = (this.#waiting ??= new Map())
@@ -109,10 +110,13 @@ export class RequestParts implements Parts {
   }
 
   #learn(index: number, identity: unknown): void {
-    this.identities[index] = identityPart(this.#by.registry.identities[index]!, identity)
+    const part = identityPart(this.#by.registry.identities[index]!, identity)
+    if (part === undefined) (this.#empty ??= new Set()).add(index)
+    else this.identities[index] = part
   }
 
   #report(index: number, error: unknown): void {
+    ;(this.#empty ??= new Set()).add(index)
     const option = `identify.${this.#by.registry.identities[index]!}`
     this.#by.faults.report(this.#request.log, option, error, 'the request counts by its address')
   }

@@ -39,7 +39,7 @@ const refused = { allowed: false, retryAfter: 1 } as const
 /** What is told, as `name;r;t`. */
 function told(telling: Partial<Telling>, decision: Decision): readonly string[] {
   const usual: Telling = { select: 'all', cap: 'long windows', jitter: () => 0 }
-  return announced({ ...usual, ...telling }, () => undefined, decision).map(
+  return announced({ ...usual, ...telling }, { whose: () => undefined }, decision).map(
     ({ limit, available, window }) => `${limit.policy.name};${available};${window}`
   )
 }
@@ -179,7 +179,9 @@ t.test('jitter lengthens waits alone, each by its own', async t => {
   const both = decision('refused', limit(burst, 0, 9, refused), limit(tokens, 1, 3, refused))
   t.strictSame(told({ jitter }, both), ['burst;0;11', 'tokens;1;7'])
   t.strictSame(
-    announced({ select: 'all', cap: false, jitter }, () => undefined, served).map(({ jitter }) => jitter),
+    announced({ select: 'all', cap: false, jitter }, { whose: () => undefined }, served).map(
+      ({ jitter }) => jitter
+    ),
     [4000, 1500, 0]
   )
 })
@@ -188,7 +190,7 @@ t.test('what a client is told is capped; the limit itself is not', async t => {
   const ending = limit(hourly, 100, 1)
   const [shown] = announced(
     { select: 'all', cap: 'long windows', jitter: () => 0 },
-    () => undefined,
+    { whose: () => undefined },
     decision('allowed', ending)
   )
   t.strictSame(shown, { limit: ending, available: 1, window: 4, jitter: 0 })

@@ -249,11 +249,15 @@ function selected({ select, statusCode = 200, states = [] }: Input): string {
     cap: false,
     jitter: () => 0
   }
-  const shown = announced(telling, () => undefined, {
-    ...UNDECIDED,
-    outcome: states.some(({ violated }) => violated) ? 'refused' : 'allowed',
-    limits: states.map(serviceLimit)
-  })
+  const shown = announced(
+    telling,
+    { whose: () => undefined },
+    {
+      ...UNDECIDED,
+      outcome: states.some(({ violated }) => violated) ? 'refused' : 'allowed',
+      limits: states.map(serviceLimit)
+    }
+  )
   return serializeLimits(
     shown.map(({ limit, available, window }) => ({
       name: limit.policy.name,

@@ -10,7 +10,9 @@ function check(request: object): readonly unknown[] {
     untrustedForwarding: (header: string) => void heard.push('untrusted', header),
     chosenAddress: () => void heard.push('chosen')
   } as unknown as Warnings
-  return [checkForwarding({ headers: {}, ...request } as FastifyRequest, warnings), ...heard]
+  const { headers = {} } = request as { readonly headers?: Readonly<Record<string, string>> }
+  const raw = { rawHeaders: Object.entries(headers).flat() }
+  return [checkForwarding({ headers, raw, ...request } as FastifyRequest, warnings), ...heard]
 }
 
 const chain = (...addresses: readonly string[]): object => ({
@@ -19,6 +21,7 @@ const chain = (...addresses: readonly string[]): object => ({
 
 t.test('a request without a forwarded header says nothing', async t => {
   t.strictSame(check({ ip: '10.0.0.1' }), [false])
+  t.strictSame(check({ headers: { host: 'forwarded', 'x-request': '1', 'x-forwarded-by': 'a' } }), [false])
 })
 
 t.test('forwarded headers that do not change the address are untrusted', async t => {

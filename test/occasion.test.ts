@@ -1,7 +1,7 @@
 import t from 'tap'
 import { UNDECIDED } from '../src/decision.js'
 import type { Decision } from '../src/decision.js'
-import { joinedOccasion, occasionOf } from '../src/occasion.js'
+import { joinedOccasion, OwnOccasion } from '../src/occasion.js'
 import { compilePlan } from '../src/plan.js'
 import type { QuotaPolicy } from '../src/policy.js'
 import { Registry, Scope } from '../src/registry.js'
@@ -32,8 +32,8 @@ const decisionOf = (...policies: readonly QuotaPolicy[]): Decision => ({
   limits: policies.map(policy => ({ policy }) as ServiceLimit)
 })
 
-const names = ({ policies }: Occasion): readonly string[] =>
-  policies().map(({ name, quota }) => `${name} ${quota}`)
+const names = (occasion: Occasion): readonly string[] =>
+  occasion.policies().map(({ name, quota }) => `${name} ${quota}`)
 
 const places = [
   { partition: 'ip:192.0.2.1', policy: named('burst') },
@@ -42,7 +42,7 @@ const places = [
 
 t.test('a response is about the policies of its route, with the quotas of the request', async t => {
   const decision = decisionOf(named('burst'), named('plan').withQuota(5), named('hidden'))
-  const occasion = occasionOf({ plan, decision, places })
+  const occasion = new OwnOccasion({ plan, decision, places })
   t.equal(occasion.policyField, '"burst";q=20;w=10, "plan";q=5;w=60')
   t.strictSame(names(occasion), ['burst 20', 'plan 5'])
   t.equal(occasion.whose(named('burst')), 'ip:192.0.2.1')
@@ -50,7 +50,7 @@ t.test('a response is about the policies of its route, with the quotas of the re
 })
 
 t.test('policies that the request is exempt from are listed, but for plans', async t => {
-  const occasion = occasionOf({ plan, decision: UNDECIDED, places })
+  const occasion = new OwnOccasion({ plan, decision: UNDECIDED, places })
   t.equal(occasion.policyField, '"burst";q=20;w=10')
   t.strictSame(names(occasion), ['burst 20'])
 })

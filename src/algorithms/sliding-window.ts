@@ -23,7 +23,10 @@ export const slidingWindow: Algorithm = {
     return [quota, window, precision]
   },
 
-  step(state, [quota = 0, window = 0, precision = 1], now, units) {
+  step(state, params, now, units) {
+    const quota = params[0]!
+    const window = params[1]!
+    const precision = params[2]!
     const entries = living(state, window, precision, now)
     const used = total(entries)
     const allowed = quota > 0 && (units === 0 || used + units <= quota)

@@ -6,7 +6,6 @@ import { FST_QUOTA_OPTION } from '../errors.js'
 import { asInteger, asObject, knownKeys, refuser } from '../options.js'
 import type { Answer, Charge, Lease, MemoryUse, Place, ServiceLimit, Settlement, Store } from '../store.js'
 import { fullWarning } from '../warnings.js'
-import type { Cells } from './memory/cells.js'
 import { Partitions, SHARED_ROW } from './memory/partitions.js'
 import type { Bounds } from './memory/partitions.js'
 
@@ -21,7 +20,9 @@ export interface MemoryStoreOptions {
 }
 
 /** Milliseconds since the epoch that no clock step disturbs. */
-export const monotonic = (): number => Math.floor(performance.timeOrigin + performance.now())
+export const monotonic = (): number => Math.floor(ORIGIN + performance.now())
+
+const ORIGIN = performance.timeOrigin
 
 /**
  * Counts in this process. Answers at once.
@@ -95,30 +96,27 @@ export class MemoryStore implements Store {
 
   consume(charges: readonly Charge[]): Answer {
     const now = this.#clock()
+    const { length } = charges
     const rows = this.#rowsOf(charges, now)
-    const cells: Cells[] = []
-    const steps: Step[] = []
+    const steps = new Array<Step>(length)
     let refused = false
-    for (let i = 0; i < charges.length; i++) {
+    for (let i = 0; i < length; i++) {
       const { policy, units } = charges[i]!
-      const own = this.#partitions.cells(policy)
-      const step = policy.algorithm.step(own.read(rows[i]!), policy.params, now, units)
-      cells.push(own)
-      steps.push(step)
+      const step = this.#step(rows[i]!, policy, now, units)
+      steps[i] = step
       if (!step.allowed && !policy.shadow) refused = true
     }
-    const limits: ServiceLimit[] = []
-    for (let i = 0; i < charges.length; i++) {
+    const limits = new Array<ServiceLimit>(length)
+    for (let i = 0; i < length; i++) {
       const { policy, units } = charges[i]!
       const row = rows[i]!
-      const own = cells[i]!
       // What has room itself is answered as it stands without the charge.
       const standing = refused && steps[i]!.allowed
-      const step = standing ? policy.algorithm.step(own.read(row), policy.params, now, 0) : steps[i]!
+      const step = standing ? this.#step(row, policy, now, 0) : steps[i]!
       // A refusal is written too: time alone may have changed the state, above all when it went back.
-      this.#partitions.write(row, own, policy.capacity, now, step)
+      this.#write(row, policy, now, step)
       const charged = !refused && step.allowed ? units : 0
-      limits.push(serviceLimit(policy, step, units, this.#receipts(row, policy, now, charged)))
+      limits[i] = serviceLimit(policy, step, units, this.#receipts(row, policy, now, charged))
     }
     return { limits, source: 'memory' }
   }
@@ -182,11 +180,13 @@ export class MemoryStore implements Store {
 
   /** The rows of the partitions of one call. A new one is held at once, and swept if nothing is written to it. */
   #rowsOf(places: readonly { readonly partition: string }[], now: number): readonly number[] {
-    const rows: number[] = []
+    const rows = new Array<number>(places.length)
     for (let i = 0; i < places.length; i++) {
       const { partition } = places[i]!
-      const known = i > 0 && partition === places[i - 1]!.partition
-      rows.push(known ? rows[i - 1]! : this.#partitions.hold(partition, now, rows))
+      rows[i] =
+        i > 0 && partition === places[i - 1]!.partition
+          ? rows[i - 1]!
+          : (this.#partitions.find(partition) ?? this.#partitions.hold(partition, now, rows.slice(0, i)))
     }
     return rows
   }

@@ -1,13 +1,22 @@
 import { EMPTY } from '../../algorithm.js'
 import type { State } from '../../algorithm.js'
+import { Slots, fits, sizeFor } from './slots.js'
 
-/** Rows of a chunk: tables grow by one, so that nothing is ever copied. */
+/** Rows of a chunk, a power of two: tables grow by one chunk, so that nothing is ever copied. */
 const CHUNK = 1024
+/** A row is the number of its chunk and, in the low bits, its place there. */
+const CHUNK_BITS = Math.log2(CHUNK)
+const IN_CHUNK = CHUNK - 1
 
-/** How a cell holds its state: nothing, one or two numbers as they are, three that fit (see {@link fits}), or in a list. */
+/** How a cell holds its state: nothing, one or two numbers as they are, three that {@link isEntry}, or where it is kept. */
 const NONE = 0
 const PACKED = 3
-const LISTED = 4
+const ELSEWHERE = 4
+
+/** Integers of a cell that say where: the size of the slot, the slot, and the length of the state. */
+const SIZE = 0
+const SLOT = 1
+const LENGTH = 2
 
 /** Two doubles for each row, and the same bytes as integers. */
 interface Chunk {
@@ -22,27 +31,29 @@ const WHOLE = 254
 
 /**
  * The states of one policy, by row. What somebody has who came once or twice takes eighteen bytes, for those are the many;
- * a longer state is a list.
+ * a longer state has a slot of its own.
  */
 export class Cells {
   readonly #chunks: Chunk[] = []
-  readonly #lists = new Map<number, number[]>()
-  #listed = 0
+  readonly #slots = new Slots()
 
-  /** Numbers held in lists, and the lists. */
-  get listed(): { readonly numbers: number; readonly lists: number } {
-    return { numbers: this.#listed, lists: this.#lists.size }
+  /** Numbers that are held, or have room, in slots. */
+  get numbers(): number {
+    return this.#slots.numbers
   }
 
-  /** The state of a row, until the next one is written. */
+  /** A copy of the state of a row. */
   read(row: number): State {
-    const chunk = this.#chunks[Math.floor(row / CHUNK)]
+    const chunk = this.#chunks[row >> CHUNK_BITS]
     if (chunk === undefined) return EMPTY
-    const cell = row % CHUNK
+    const cell = row & IN_CHUNK
     const kind = chunk.kinds[cell]!
     if (kind === NONE) return EMPTY
-    if (kind === LISTED) return this.#lists.get(row)!
     const { doubles, integers } = chunk
+    if (kind === ELSEWHERE) {
+      const at = 4 * cell
+      return this.#slots.read(integers[at + SIZE]!, integers[at + SLOT]!, integers[at + LENGTH]!)
+    }
     const first = doubles[2 * cell]!
     if (kind === PACKED) return [integers[4 * cell + 2]!, first, first + integers[4 * cell + 3]!]
     return kind === 1 ? [first] : [first, doubles[2 * cell + 1]!]
@@ -50,16 +61,16 @@ export class Cells {
 
   /** `share`: what is left of the quota, from 0 to 1. */
   write(row: number, state: State, share: number): void {
-    const chunk = this.#chunkOf(row)
-    const cell = row % CHUNK
+    const chunk = (this.#chunks[row >> CHUNK_BITS] ??= emptyChunk())
+    const cell = row & IN_CHUNK
     const { length } = state
-    const packed = length === 3 && fits(state)
-    const kind = length < 3 ? length : packed ? PACKED : LISTED
-    if (kind === LISTED || chunk.kinds[cell] === LISTED) this.#list(row, kind === LISTED ? state : EMPTY)
-    chunk.kinds[cell] = kind
+    const kind = length < 3 ? length : length === 3 && isEntry(state) ? PACKED : ELSEWHERE
     chunk.shares[cell] = share * WHOLE
-    if (kind === NONE || kind === LISTED) return
-    if (packed) {
+    if (kind === ELSEWHERE) return this.#writeElsewhere(chunk, cell, state)
+    if (chunk.kinds[cell] === ELSEWHERE) this.#vacate(chunk, cell)
+    chunk.kinds[cell] = kind
+    if (kind === NONE) return
+    if (kind === PACKED) {
       chunk.doubles[2 * cell] = state[1]!
       chunk.integers[4 * cell + 2] = state[0]!
       chunk.integers[4 * cell + 3] = state[2]! - state[1]!
@@ -70,35 +81,37 @@ export class Cells {
   }
 
   isEmpty(row: number): boolean {
-    return (this.#chunks[Math.floor(row / CHUNK)]?.kinds[row % CHUNK] ?? NONE) === NONE
+    return (this.#chunks[row >> CHUNK_BITS]?.kinds[row & IN_CHUNK] ?? NONE) === NONE
   }
 
   /** What was left when the state was written, from 0 to 1; 1 of no state. */
   share(row: number): number {
-    const chunk = this.#chunks[Math.floor(row / CHUNK)]
-    const cell = row % CHUNK
+    const chunk = this.#chunks[row >> CHUNK_BITS]
+    const cell = row & IN_CHUNK
     return chunk === undefined || chunk.kinds[cell] === NONE ? 1 : chunk.shares[cell]! / WHOLE
   }
 
-  /** Writes a list over the one before: lists that live long and are replaced all the time keep the collector busy. */
-  #list(row: number, state: State): void {
-    const list = this.#lists.get(row)
-    this.#listed += state.length - (list?.length ?? 0)
-    if (state.length === 0) return void this.#lists.delete(row)
-    if (list === undefined) return void this.#lists.set(row, [...state])
-    if (list === state) return
-    if (list.length !== state.length) list.length = state.length
-    for (let i = 0; i < state.length; i++) list[i] = state[i]!
+  #writeElsewhere(chunk: Chunk, cell: number, state: State): void {
+    const { integers, kinds } = chunk
+    const at = 4 * cell
+    if (kinds[cell] !== ELSEWHERE || !fits(integers[at + SIZE]!, state.length)) {
+      if (kinds[cell] === ELSEWHERE) this.#vacate(chunk, cell)
+      const size = sizeFor(state.length)
+      integers[at + SLOT] = this.#slots.take(size)
+      integers[at + SIZE] = size
+      kinds[cell] = ELSEWHERE
+    }
+    integers[at + LENGTH] = state.length
+    this.#slots.write(integers[at + SIZE]!, integers[at + SLOT]!, state)
   }
 
-  #chunkOf(row: number): Chunk {
-    const index = Math.floor(row / CHUNK)
-    return (this.#chunks[index] ??= emptyChunk())
+  #vacate({ integers }: Chunk, cell: number): void {
+    this.#slots.vacate(integers[4 * cell + SIZE]!, integers[4 * cell + SLOT]!)
   }
 }
 
-/** Whether three numbers are a count, a time, and one not much later, such as the one entry of a sliding window. */
-function fits(state: State): boolean {
+/** Whether three numbers are a count, a time, and one not much later, as is the one entry of a sliding window. */
+function isEntry(state: State): boolean {
   const between = state[2]! - state[1]!
   return isUint32(state[0]!) && isUint32(between)
 }

@@ -16,8 +16,7 @@ export const SHARED_ROW = 0
 /** Bytes of a partition besides its string, and of each policy that counts it. */
 const OF_PARTITION = 80
 const OF_CELL = 18
-/** Bytes of a list besides its numbers, and of a number. */
-const OF_LIST = 100
+/** Bytes of each number of a state that is too long for a cell. */
 const OF_NUMBER = 8
 
 /** Partitions that are looked at to make room, and of those with quota to spare the first ones compared. */
@@ -64,9 +63,7 @@ export class Partitions {
   /** What they take, estimated. */
   get bytes(): number {
     let bytes = this.#strings + this.#rows.size * (OF_PARTITION + this.#cells.size * OF_CELL)
-    for (const { listed } of this.#cells.values()) {
-      bytes += listed.lists * OF_LIST + listed.numbers * OF_NUMBER
-    }
+    for (const { numbers } of this.#cells.values()) bytes += numbers * OF_NUMBER
     return bytes
   }
 
