@@ -52,6 +52,9 @@ export class MemoryStore implements Store {
   readonly #shared = new WeakSet<Receipt>()
   /** This process shares its quota with nobody, so its own secret does. */
   readonly #secret = randomBytes(32)
+  /** Of the decision that is being made. */
+  readonly #steps: Step[] = []
+  readonly #rows: number[] = []
   #sweeper: NodeJS.Timeout | undefined
   #users = 0
   #clock = monotonic
@@ -98,7 +101,7 @@ export class MemoryStore implements Store {
     const now = this.#clock()
     const { length } = charges
     const rows = this.#rowsOf(charges, now)
-    const steps = new Array<Step>(length)
+    const steps = this.#steps
     let refused = false
     for (let i = 0; i < length; i++) {
       const { policy, units } = charges[i]!
@@ -110,12 +113,11 @@ export class MemoryStore implements Store {
     for (let i = 0; i < length; i++) {
       const { policy, units } = charges[i]!
       const row = rows[i]!
+      const { allowed } = steps[i]!
+      const charged = !refused && allowed ? units : 0
       // What has room itself is answered as it stands without the charge.
-      const standing = refused && steps[i]!.allowed
-      const step = standing ? this.#step(row, policy, now, 0) : steps[i]!
-      // A refusal is written too: time alone may have changed the state, above all when it went back.
-      this.#write(row, policy, now, step)
-      const charged = !refused && step.allowed ? units : 0
+      const step = charged > 0 ? steps[i]! : this.#pass(row, policy, now, allowed ? 0 : units)
+      if (charged > 0) this.#write(row, policy, now, step)
       limits[i] = serviceLimit(policy, step, units, this.#receipts(row, policy, now, charged))
     }
     return { limits, source: 'memory' }
@@ -178,9 +180,12 @@ export class MemoryStore implements Store {
     this.#sweeper = undefined
   }
 
-  /** The rows of the partitions of one call. A new one is held at once, and swept if nothing is written to it. */
+  /**
+   * The rows of the partitions of one call, until the next call. A new one is held at once, and swept if nothing is written
+   * to it.
+   */
   #rowsOf(places: readonly { readonly partition: string }[], now: number): readonly number[] {
-    const rows = new Array<number>(places.length)
+    const rows = this.#rows
     for (let i = 0; i < places.length; i++) {
       const { partition } = places[i]!
       rows[i] =
@@ -202,6 +207,14 @@ export class MemoryStore implements Store {
 
   #step(row: number, policy: QuotaPolicy, now: number, units: number): Step {
     return policy.algorithm.step(this.#partitions.cells(policy).read(row), policy.params, now, units)
+  }
+
+  /** A step that charges nothing. Time alone may change a state, above all when it goes back. */
+  #pass(row: number, policy: QuotaPolicy, now: number, units: number): Step {
+    const state = this.#partitions.cells(policy).read(row)
+    const step = policy.algorithm.step(state, policy.params, now, units)
+    if (step.state !== state) this.#write(row, policy, now, step)
+    return step
   }
 
   #write(row: number, policy: QuotaPolicy, now: number, step: Step): void {

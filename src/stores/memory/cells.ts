@@ -1,11 +1,11 @@
 import { EMPTY } from '../../algorithm.js'
 import type { State } from '../../algorithm.js'
+import { Scratch } from './scratch.js'
 import { Slots, fits, sizeFor } from './slots.js'
 
 /** Rows of a chunk, a power of two: tables grow by one chunk, so that nothing is ever copied. */
-const CHUNK = 1024
-/** A row is the number of its chunk and, in the low bits, its place there. */
-const CHUNK_BITS = Math.log2(CHUNK)
+const CHUNK_BITS = 14
+const CHUNK = 1 << CHUNK_BITS
 const IN_CHUNK = CHUNK - 1
 
 /** How a cell holds its state: nothing, one or two numbers as they are, three that {@link isEntry}, or where it is kept. */
@@ -13,100 +13,123 @@ const NONE = 0
 const PACKED = 3
 const ELSEWHERE = 4
 
-/** Integers of a cell that say where: the size of the slot, the slot, and the length of the state. */
+/**
+ * A cell is three doubles, so that one line of the processor's cache has all of it: two for the state, and the last for what
+ * kind it is and what is left. As integers they are six.
+ */
+const DOUBLES = 3
+const INTEGERS = 6
+
+/** Integers of a cell. */
+const COUNT = 2
+const BETWEEN = 3
+const KIND_AND_SHARE = 4
+const LENGTH = 5
+/** Where a state is that has no room in the cell. */
 const SIZE = 0
 const SLOT = 1
-const LENGTH = 2
 
-/** Two doubles for each row, and the same bytes as integers. */
-interface Chunk {
-  readonly doubles: Float64Array
-  readonly integers: Uint32Array
-  readonly kinds: Uint8Array
-  readonly shares: Uint8Array
-}
+const KIND = 0xff
+const SHARE_BITS = 8
 
 /** A share of a quota as it is kept, in a byte that halves exactly. */
 const WHOLE = 254
 
+/** The same bytes twice. */
+interface Chunk {
+  readonly doubles: Float64Array
+  readonly integers: Uint32Array
+}
+
 /**
- * The states of one policy, by row. What somebody has who came once or twice takes eighteen bytes, for those are the many;
+ * The states of one policy, by row. What somebody has who came once or twice takes twenty-four bytes, for those are the many;
  * a longer state has a slot of its own.
  */
 export class Cells {
   readonly #chunks: Chunk[] = []
   readonly #slots = new Slots()
+  readonly #scratch = new Scratch()
 
-  /** Numbers that are held, or have room, in slots. */
+  /** Numbers that slots have room for, those of them that are in use. */
   get numbers(): number {
     return this.#slots.numbers
   }
 
-  /** A copy of the state of a row. */
+  /** The state of a row, until the next one is read. */
   read(row: number): State {
     const chunk = this.#chunks[row >> CHUNK_BITS]
     if (chunk === undefined) return EMPTY
-    const cell = row & IN_CHUNK
-    const kind = chunk.kinds[cell]!
-    if (kind === NONE) return EMPTY
     const { doubles, integers } = chunk
+    const at = (row & IN_CHUNK) * INTEGERS
+    const kind = integers[at + KIND_AND_SHARE]! & KIND
+    if (kind === NONE) return EMPTY
     if (kind === ELSEWHERE) {
-      const at = 4 * cell
-      return this.#slots.read(integers[at + SIZE]!, integers[at + SLOT]!, integers[at + LENGTH]!)
+      const state = this.#scratch.of(integers[at + LENGTH]!)
+      this.#slots.read(integers[at + SIZE]!, integers[at + SLOT]!, state)
+      return state
     }
-    const first = doubles[2 * cell]!
-    if (kind === PACKED) return [integers[4 * cell + 2]!, first, first + integers[4 * cell + 3]!]
-    return kind === 1 ? [first] : [first, doubles[2 * cell + 1]!]
+    const state = this.#scratch.of(kind)
+    const first = doubles[(row & IN_CHUNK) * DOUBLES]!
+    if (kind === PACKED) {
+      state[0] = integers[at + COUNT]!
+      state[1] = first
+      state[2] = first + integers[at + BETWEEN]!
+      return state
+    }
+    state[0] = first
+    if (kind === 2) state[1] = doubles[(row & IN_CHUNK) * DOUBLES + 1]!
+    return state
   }
 
   /** `share`: what is left of the quota, from 0 to 1. */
   write(row: number, state: State, share: number): void {
-    const chunk = (this.#chunks[row >> CHUNK_BITS] ??= emptyChunk())
-    const cell = row & IN_CHUNK
+    const { doubles, integers } = (this.#chunks[row >> CHUNK_BITS] ??= emptyChunk())
+    const at = (row & IN_CHUNK) * INTEGERS
     const { length } = state
-    const kind = length < 3 ? length : length === 3 && isEntry(state) ? PACKED : ELSEWHERE
-    chunk.shares[cell] = share * WHOLE
-    if (kind === ELSEWHERE) return this.#writeElsewhere(chunk, cell, state)
-    if (chunk.kinds[cell] === ELSEWHERE) this.#vacate(chunk, cell)
-    chunk.kinds[cell] = kind
-    if (kind === NONE) return
+    const kind = length < PACKED ? length : length === PACKED && isEntry(state) ? PACKED : ELSEWHERE
+    if (kind === ELSEWHERE) this.#writeElsewhere(integers, at, state)
+    else if ((integers[at + KIND_AND_SHARE]! & KIND) === ELSEWHERE) this.#vacate(integers, at)
+    integers[at + KIND_AND_SHARE] = kind | ((share * WHOLE) << SHARE_BITS)
+    if (kind === NONE || kind === ELSEWHERE) return
+    const first = (row & IN_CHUNK) * DOUBLES
     if (kind === PACKED) {
-      chunk.doubles[2 * cell] = state[1]!
-      chunk.integers[4 * cell + 2] = state[0]!
-      chunk.integers[4 * cell + 3] = state[2]! - state[1]!
+      doubles[first] = state[1]!
+      integers[at + COUNT] = state[0]!
+      integers[at + BETWEEN] = state[2]! - state[1]!
       return
     }
-    chunk.doubles[2 * cell] = state[0]!
-    if (length === 2) chunk.doubles[2 * cell + 1] = state[1]!
+    doubles[first] = state[0]!
+    if (kind === 2) doubles[first + 1] = state[1]!
   }
 
   isEmpty(row: number): boolean {
-    return (this.#chunks[row >> CHUNK_BITS]?.kinds[row & IN_CHUNK] ?? NONE) === NONE
+    return (this.#kindAndShare(row) & KIND) === NONE
   }
 
   /** What was left when the state was written, from 0 to 1; 1 of no state. */
   share(row: number): number {
-    const chunk = this.#chunks[row >> CHUNK_BITS]
-    const cell = row & IN_CHUNK
-    return chunk === undefined || chunk.kinds[cell] === NONE ? 1 : chunk.shares[cell]! / WHOLE
+    const both = this.#kindAndShare(row)
+    return (both & KIND) === NONE ? 1 : (both >> SHARE_BITS) / WHOLE
   }
 
-  #writeElsewhere(chunk: Chunk, cell: number, state: State): void {
-    const { integers, kinds } = chunk
-    const at = 4 * cell
-    if (kinds[cell] !== ELSEWHERE || !fits(integers[at + SIZE]!, state.length)) {
-      if (kinds[cell] === ELSEWHERE) this.#vacate(chunk, cell)
+  #kindAndShare(row: number): number {
+    return this.#chunks[row >> CHUNK_BITS]?.integers[(row & IN_CHUNK) * INTEGERS + KIND_AND_SHARE] ?? NONE
+  }
+
+  #writeElsewhere(integers: Uint32Array, at: number, state: State): void {
+    const isThere = (integers[at + KIND_AND_SHARE]! & KIND) === ELSEWHERE
+    if (!isThere || !fits(integers[at + SIZE]!, state.length)) {
+      if (isThere) this.#vacate(integers, at)
       const size = sizeFor(state.length)
-      integers[at + SLOT] = this.#slots.take(size)
       integers[at + SIZE] = size
-      kinds[cell] = ELSEWHERE
+      integers[at + SLOT] = this.#slots.take(size)
     }
     integers[at + LENGTH] = state.length
     this.#slots.write(integers[at + SIZE]!, integers[at + SLOT]!, state)
   }
 
-  #vacate({ integers }: Chunk, cell: number): void {
-    this.#slots.vacate(integers[4 * cell + SIZE]!, integers[4 * cell + SLOT]!)
+  #vacate(integers: Uint32Array, at: number): void {
+    this.#slots.vacate(integers[at + SIZE]!, integers[at + SLOT]!)
   }
 }
 
@@ -119,11 +142,6 @@ function isEntry(state: State): boolean {
 const isUint32 = (number: number): boolean => number >>> 0 === number
 
 function emptyChunk(): Chunk {
-  const doubles = new Float64Array(2 * CHUNK)
-  return {
-    doubles,
-    integers: new Uint32Array(doubles.buffer),
-    kinds: new Uint8Array(CHUNK),
-    shares: new Uint8Array(CHUNK)
-  }
+  const doubles = new Float64Array(DOUBLES * CHUNK)
+  return { doubles, integers: new Uint32Array(doubles.buffer) }
 }

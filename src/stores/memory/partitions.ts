@@ -44,7 +44,7 @@ export class Partitions {
   readonly #ends: number[] = [0]
   readonly #vacant: number[] = []
   readonly #cells = new Map<string, Cells>()
-  #hand: Iterator<[string, number], undefined> = this.#rows.entries()
+  #hand: Iterator<[string, number], undefined> | undefined
   #strings = 0
   #evicted = 0
   #shared = 0
@@ -197,10 +197,10 @@ export class Partitions {
 
   /** The next partition in the order they were made, round and round; `undefined` once a round and when there is none. */
   #advance(): Entry | undefined {
+    this.#hand ??= this.#rows.entries()
     const { value, done } = this.#hand.next()
-    if (done !== true) return value
-    this.#hand = this.#rows.entries()
-    return undefined
+    if (done === true) this.#hand = undefined
+    return value
   }
 }
 

@@ -3,8 +3,8 @@ import type { State } from '../../algorithm.js'
 /** Numbers of the smallest slot; each larger size has twice as many. */
 const SMALLEST = 6
 
-/** Numbers that a chunk of slots has at least. */
-const CHUNK = 3072
+/** Numbers that a chunk of slots has at most, unless one slot has more. */
+const CHUNK = 1 << 15
 
 /** The size of slots for states of so many numbers. */
 export function sizeFor(length: number): number {
@@ -44,9 +44,9 @@ export class Slots {
     this.#sizes[size]!.write(slot, state)
   }
 
-  /** A copy of what was written. */
-  read(size: number, slot: number, length: number): State {
-    return this.#sizes[size]!.read(slot, length)
+  /** Fills `state` with what was written. */
+  read(size: number, slot: number, state: number[]): void {
+    this.#sizes[size]!.read(slot, state)
   }
 }
 
@@ -85,12 +85,10 @@ class Size {
     for (let i = 0; i < state.length; i++) chunk[from + i] = state[i]!
   }
 
-  read(slot: number, length: number): State {
+  read(slot: number, state: number[]): void {
     const chunk = this.#chunkOf(slot)
     const from = this.#startOf(slot)
-    const state = blank(length)
-    for (let i = 0; i < length; i++) state[i] = chunk[from + i]!
-    return state
+    for (let i = 0; i < state.length; i++) state[i] = chunk[from + i]!
   }
 
   #chunkOf(slot: number): Float64Array {
@@ -101,10 +99,3 @@ class Size {
     return (slot % this.#perChunk) * this.#capacity
   }
 }
-
-/** Lists of fractions to be copied: a list that is made of them has room for any numbers, and never changes its kind. */
-const BLANKS: readonly number[][] = Array.from({ length: 97 }, (_, length) =>
-  new Array<number>(length).fill(0.5)
-)
-
-const blank = (length: number): number[] => BLANKS[length]?.slice() ?? new Array<number>(length)
