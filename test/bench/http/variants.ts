@@ -1,0 +1,111 @@
+import rateLimit from '@fastify/rate-limit'
+import type { RateLimitPluginOptions } from '@fastify/rate-limit'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { RateLimiterMemory } from 'rate-limiter-flexible'
+import type { QuotaOptions, Store } from '../../../src/index.js'
+import { PLENTY, policies } from '../library.js'
+import type { Library } from '../library.js'
+import { partitionsOf } from '../stage.js'
+import type { Effort } from '../stage.js'
+
+/** What a variant is made of. */
+export interface Parts {
+  readonly app: FastifyInstance
+  readonly library: Library
+  /** Partitions that will come. */
+  readonly partitions: number
+}
+
+/** A server that is compared with others. */
+export interface Variant {
+  /** Limits the routes of an app, which has none yet. */
+  readonly limit: (parts: Parts) => unknown
+  /** Clients, by their keys. */
+  readonly partitions: number
+  /** Of its answers, once all clients have come. */
+  readonly status: number
+  /** Where it listens. */
+  readonly host: string
+}
+
+const USUAL = { partitions: 10_000, status: 200, host: '127.0.0.1' } as const
+
+/** More clients than these are not let in by requests before the first round, but by the server. */
+export const MANY = 20_000
+
+type Limit = Variant['limit']
+
+const keyOf = ({ headers }: FastifyRequest): string => String(headers['x-key'])
+
+const ours =
+  (given: QuotaOptions['policies'], store?: (parts: Parts) => Store): Limit =>
+  async parts => {
+    const { app, library, partitions } = parts
+    await app.register(library.quota, {
+      identify: { key: keyOf },
+      policies: given,
+      store: store?.(parts) ?? library.memoryStore({ maxPartitions: Math.max(100_000, 2 * partitions) })
+    })
+  }
+
+const byKey = (count: number): Limit => ours(policies(count, 'key') as QuotaOptions['policies'])
+const byAddress = ours(policies(2, 'ip') as QuotaOptions['policies'])
+
+/** Room for all clients that come. */
+const CACHE = 20_000
+
+const DAY = 86_400_000
+const theirs =
+  (...registrations: readonly RateLimitPluginOptions[]): Limit =>
+  async ({ app }) => {
+    for (const registration of registrations)
+      await app.register(rateLimit, { cache: CACHE, keyGenerator: keyOf, ...registration })
+  }
+
+const BURST = { max: PLENTY, timeWindow: 60_000 }
+const DAILY = { max: PLENTY, timeWindow: DAY }
+
+const flexible: Limit = ({ app }) => {
+  const limiter = new RateLimiterMemory({ points: PLENTY, duration: 60 })
+  app.addHook('onRequest', async (request, reply) => {
+    const { remainingPoints, msBeforeNext } = await limiter.consume(keyOf(request))
+    reply.header('x-ratelimit-limit', PLENTY)
+    reply.header('x-ratelimit-remaining', remainingPoints)
+    reply.header('x-ratelimit-reset', Math.ceil(msBeforeNext / 1000))
+  })
+}
+
+/** All that is compared, by name. Those of ours have two policies, if they do not say how many. */
+const variants: Readonly<Record<string, Pick<Variant, 'limit'> & Partial<Variant>>> = {
+  bare: { limit: () => {} },
+  'bare again': { limit: () => {} },
+  ours: { limit: byKey(2) },
+  'ours, 1 partition': { limit: byKey(2), partitions: 1 },
+  'ours, 1k partitions': { limit: byKey(2), partitions: 1000 },
+  'ours, 1M partitions': { limit: byKey(2), partitions: 1_000_000 },
+  'ours, 1 policy': { limit: byKey(1) },
+  'ours, 4 policies': { limit: byKey(4) },
+  'ours, 8 policies': { limit: byKey(8) },
+  'ours, refusing': {
+    limit: ours({
+      spent: { quota: 1, window: '1h', partition: 'key' },
+      other: { quota: PLENTY, window: '1m', partition: 'key' }
+    }),
+    status: 429
+  },
+  'ours, IPv4': { limit: byAddress },
+  'ours, IPv6': { limit: byAddress, host: '::1' },
+  'rate-limit': { limit: theirs(BURST) },
+  'rate-limit twice': { limit: theirs(BURST, DAILY) },
+  'rate-limit, refusing': { limit: theirs({ max: 1, timeWindow: DAY }), status: 429 },
+  'rate-limiter-flexible': { limit: flexible }
+}
+
+export function variantNamed(name: string): Variant {
+  return { ...USUAL, ...variants[name]! }
+}
+
+/** Clients that come to a server in this run. */
+export function keysOf(name: string, effort: Effort): number {
+  return partitionsOf(variantNamed(name).partitions, effort)
+}

@@ -1,0 +1,117 @@
+import { ALIKE } from './judging.js'
+import type { Change, Result, Twins } from './judging.js'
+import type { Bound } from './row.js'
+
+/** All that came out of a run. */
+export interface Report {
+  readonly node: string
+  readonly rounds: number
+  readonly seconds: number
+  readonly twins: readonly Twins[]
+  /** Against rivals. */
+  readonly results: readonly Result[]
+  /** Against another commit. */
+  readonly changes: readonly Change[]
+  /** What could not be measured, a sentence each. */
+  readonly notes: readonly string[]
+}
+
+/** For programs. */
+export function asJson(report: Report): string {
+  return `${JSON.stringify(report, (_key, value: unknown) => (typeof value === 'function' ? undefined : value), 2)}\n`
+}
+
+/** For people. */
+export function asText({ node, rounds, seconds, twins, results, changes, notes }: Report): string {
+  const tables = [
+    results.length > 0 ? table(RESULTS, [...results.map(resultCells), ...twins.map(twinCells)]) : [],
+    changes.length > 0 ? table(CHANGES, [...changes.map(changeCells), ...twins.map(changedTwinCells)]) : []
+  ]
+  const foot = `Node.js ${node}, ${rounds} rounds, ${Math.round(seconds)} s. A/A: two that are the same; outside of ${ALIKE.least} to ${ALIKE.most}, nothing of its group is concluded.`
+  return [...tables.filter(lines => lines.length > 0), notes, [foot]]
+    .filter(lines => lines.length > 0)
+    .map(lines => `${lines.join('\n')}\n`)
+    .join('\n')
+}
+
+type Cells = readonly string[]
+
+const RESULTS: Cells = [
+  '',
+  'measure',
+  'ours',
+  'rival',
+  'unit',
+  'ratio',
+  'in parts',
+  'target',
+  'stretch',
+  'verdict'
+]
+const CHANGES: Cells = ['group', 'subject', 'now', 'then', 'unit', 'ratio', 'verdict']
+
+/** Columns of words; the others are of numbers, which end at the right. */
+const WORDS = ['', 'measure', 'group', 'subject', 'unit', 'verdict']
+
+function resultCells(result: Result): Cells {
+  const { name, measure, ours, rival, unit, ratio, range, target, stretch, verdict } = result
+  const parts = range === undefined ? '' : range.map(number).join('–')
+  return [
+    name,
+    measure,
+    number(ours),
+    number(rival),
+    unit,
+    number(ratio),
+    parts,
+    bound(target),
+    bound(stretch),
+    verdict
+  ]
+}
+
+function twinCells({ stage, names, ours, rival, unit, ratio, alike }: Twins): Cells {
+  const measure = `${stage}: ${names.toReversed().join(', to ')}`
+  const verdict = alike ? 'alike' : 'not alike'
+  return ['A/A', measure, number(ours), number(rival), unit, number(ratio), '', '', '', verdict]
+}
+
+function changeCells({ stage, variant, ours, rival, unit, ratio, verdict }: Change): Cells {
+  return [stage, variant, number(ours), number(rival), unit, number(ratio), verdict === 'same' ? '' : verdict]
+}
+
+function changedTwinCells({ stage, names, ours, rival, unit, ratio, alike }: Twins): Cells {
+  return [
+    stage,
+    `A/A: ${names.join(', ')}`,
+    number(ours),
+    number(rival),
+    unit,
+    number(ratio),
+    alike ? '' : 'not alike'
+  ]
+}
+
+/** Three digits that say something. */
+export function number(value: number): string {
+  if (!Number.isFinite(value)) return '-'
+  const size = Math.abs(value)
+  if (size >= 100) return value.toFixed(0)
+  if (size >= 10) return value.toFixed(1)
+  return size >= 0.1 || size === 0 ? value.toFixed(2) : value.toPrecision(2)
+}
+
+function bound(bound: Bound | undefined): string {
+  if (bound === undefined) return ''
+  return 'most' in bound ? `≤ ${bound.most}` : `≥ ${bound.least}`
+}
+
+function table(heads: Cells, rows: readonly Cells[]): readonly string[] {
+  const widths = heads.map((head, i) => Math.max(head.length, ...rows.map(cells => cells[i]!.length)))
+  return [heads, ...rows].map(cells =>
+    cells
+      .map((cell, i) => (WORDS.includes(heads[i]!) ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!)))
+      .join('  ')
+      .trimEnd()
+  )
+}

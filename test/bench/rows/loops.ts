@@ -1,0 +1,52 @@
+import type { Making, Row } from '../row.js'
+import { atMost, values } from '../row.js'
+import { median, paired } from '../statistics.js'
+
+/** Parts of a request, without a request. */
+export const loopRows: readonly Row[] = [
+  {
+    name: 'P3',
+    measure: 'decision in memory of 2 policies, to the check of rate-limit',
+    ...nanoseconds('ours, decision', 'rate-limit, decision'),
+    target: atMost(0.1),
+    stretch: atMost(0.06)
+  },
+  {
+    name: 'P3',
+    measure: 'decision in memory of 2 policies, to rate-limiter-flexible',
+    ...nanoseconds('ours, decision', 'rate-limiter-flexible, decision')
+  },
+  {
+    name: 'P4',
+    measure: 'RateLimit of 2 policies, to structured-headers',
+    ...nanoseconds('ours, fields', 'structured-headers'),
+    target: atMost(0.1)
+  },
+  {
+    name: 'P5',
+    measure: 'key of an IPv6 address that comes again, to rate-limit',
+    ...nanoseconds('ours, address', 'rate-limit, address'),
+    target: atMost(0.02)
+  },
+  {
+    name: 'P5',
+    measure: 'key of an IPv6 address never seen, to rate-limit',
+    ...nanoseconds('ours, new address', 'rate-limit, new address')
+  }
+]
+
+function nanoseconds(ours: string, rival: string): Making {
+  return {
+    stage: 'loops',
+    unit: 'ns CPU',
+    subjects: [ours, rival],
+    figures: samples => {
+      const [own, other] = [ours, rival].map(name => values(samples, name, 'ns'))
+      return {
+        ours: median(own!),
+        rival: median(other!),
+        ratio: paired(own!, other!, (ours, theirs) => ours / theirs)
+      }
+    }
+  }
+}

@@ -1,0 +1,7 @@
+import { http } from './http/stage.js'
+import { loops } from './loops/stage.js'
+import { memory } from './memory/stage.js'
+import type { Stage } from './stage.js'
+
+/** All ways of measuring, in the order they are used. */
+export const stages: readonly Stage[] = [memory, loops, http]
