@@ -95,8 +95,9 @@ export function compilePartition(partition: unknown, names: readonly string[]): 
  */
 export function identityPart(name: string, value: unknown): string | undefined {
   if (value === undefined || value === null || value === '') return undefined
-  if (typeof value === 'string' || typeof value === 'bigint') return `${name}:${value}`
-  if (typeof value === 'number' && Number.isFinite(value)) return `${name}:${value}`
+  // Joined, it is in one piece: what `+` puts together keeps its pieces, and is slower to look up.
+  if (typeof value === 'string' || typeof value === 'bigint') return [name, value].join(':')
+  if (typeof value === 'number' && Number.isFinite(value)) return [name, value].join(':')
   throw new TypeError(
     `identify.${name} must return a string, a finite number, a bigint or nothing, got ${typeName(value)}`
   )
@@ -207,12 +208,12 @@ function together(of: readonly Partition[], names: readonly string[], otherwise:
 /** Each part after its length: `7:user:4213:route:GET /x`. A part that is no tuple starts with a letter. */
 function joined(members: readonly Resolve[]): Resolve {
   return parts => {
-    let tuple = ''
+    const tuple: string[] = []
     for (const resolve of members) {
       const part = resolve(parts)
-      tuple += `${part.length}:${part}`
+      tuple.push(String(part.length), ':', part)
     }
-    return tuple
+    return tuple.join('')
   }
 }
 

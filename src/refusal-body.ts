@@ -1,12 +1,28 @@
 import { STATUS_CODES } from 'node:http'
+import type { FastifyRequest } from 'fastify'
+import { NEVER } from './algorithm.js'
+import { visible } from './announced.js'
+import { refusing } from './decision.js'
+import type { Decision } from './decision.js'
 import { isLater } from './later.js'
 import type { Later } from './later.js'
 import { show } from './options.js'
 import type { OperatorFaults } from './operator.js'
-import { PROBLEM_MEDIA_TYPE } from './problem.js'
+import type { QuotaPolicy } from './policy.js'
+import { PROBLEM_MEDIA_TYPE, problem, refusalDetail } from './problem.js'
 import type { Problem } from './problem.js'
 import type { Wire } from './response.js'
 import type { Settings } from './settings.js'
+
+/** What a refusal says, and the status it goes with. */
+export interface RefusalBody {
+  readonly status: number
+  readonly text: string
+  readonly bytes: Buffer
+}
+
+/** Makes the body of a refusal; `wait`: the seconds of its `Retry-After`, if it has one. Never throws. */
+export type MakeBody = (decision: Decision, wait: number | undefined, request: FastifyRequest) => RefusalBody
 
 /** How refusals are told: by the draft's problem types, by the operator's function, or as Fastify tells its own errors. */
 export function refusalBody(
@@ -14,23 +30,65 @@ export function refusalBody(
   faults: OperatorFaults
 ): Pick<Wire, 'body' | 'bodyType'> {
   if (wanted === false) {
-    return { bodyType: 'application/json; charset=utf-8', body: (_decision, draft) => fastifyBody(draft) }
+    return { bodyType: 'application/json; charset=utf-8', body: prepared(fastifyBody) }
   }
   if (wanted === undefined) {
-    return { bodyType: PROBLEM_MEDIA_TYPE, body: (_decision, draft) => JSON.stringify(draft) }
+    return { bodyType: PROBLEM_MEDIA_TYPE, body: prepared(JSON.stringify) }
   }
   return {
     bodyType: PROBLEM_MEDIA_TYPE,
-    body: (decision, draft, request) => {
+    body: (decision, wait, request) => {
+      const draft = draftProblem(decision, wait)
       try {
-        return textOf(wanted(decision, request), draft.status)
+        return bodyOf(draft, textOf(wanted(decision, request), draft.status))
       } catch (error) {
         faults.report(request.log, 'problem', error, "the body is the draft's")
-        return JSON.stringify(draft)
+        return bodyOf(draft, JSON.stringify(draft))
       }
     }
   }
 }
+
+/** Bodies of a policy that are remembered; they differ by the wait. */
+const REMEMBERED = 1000
+
+/** Who presses on gets the same answer all the time: that of one policy, to a request that costs one unit, is made once. */
+function prepared(textOf: (draft: Problem) => string): MakeBody {
+  const known = new WeakMap<QuotaPolicy, Map<number | undefined, RefusalBody>>()
+  const make = (decision: Decision, wait: number | undefined): RefusalBody => {
+    const draft = draftProblem(decision, wait)
+    return bodyOf(draft, textOf(draft))
+  }
+  return (decision, wait) => {
+    const policy = onlyRefusing(decision)
+    if (policy === undefined) return make(decision, wait)
+    let bodies = known.get(policy)
+    if (bodies === undefined) known.set(policy, (bodies = new Map<number | undefined, RefusalBody>()))
+    const before = bodies.get(wait)
+    if (before !== undefined) return before
+    if (bodies.size >= REMEMBERED) bodies.clear()
+    const body = make(decision, wait)
+    bodies.set(wait, body)
+    return body
+  }
+}
+
+/** The policy that alone has refused one unit, which will be there again. */
+function onlyRefusing({ limits }: Decision): QuotaPolicy | undefined {
+  let only: QuotaPolicy | undefined
+  for (const { allowed, policy, units, retryAfter } of limits) {
+    if (allowed) continue
+    if (only !== undefined || units !== 1 || retryAfter === NEVER) return undefined
+    only = policy
+  }
+  return only
+}
+
+const bodyOf = ({ status }: Problem, text: string): RefusalBody => ({
+  status,
+  text,
+  bytes: Buffer.from(text)
+})
 
 function fastifyBody({ status, detail }: Problem): string {
   return JSON.stringify({ statusCode: status, error: STATUS_CODES[status], message: detail })
@@ -51,4 +109,26 @@ function textOf(body: Later<object>, status: number): string {
     throw new TypeError(`problem must return the status of the response, ${status}, got ${show(sent.status)}`)
   }
   return text
+}
+
+function draftProblem(decision: Decision, wait: number | undefined): Problem {
+  const limits = refusing(decision)
+  const status = limits.some(({ policy }) => policy.status === 429) ? 429 : 503
+  const shown = visible(decision)
+  return problem({
+    type: status === 429 ? 'quota-exceeded' : 'temporary-reduced-capacity',
+    status,
+    detail: refusalDetail({
+      policies: shown.map(({ policy, units }) => ({
+        name: policy.name,
+        quota: policy.capacity,
+        unit: policy.unit,
+        window: policy.announcedWindow === 0 ? undefined : policy.announcedWindow * 1000,
+        cost: units
+      })),
+      retryAfter: wait,
+      never: limits.some(limit => limit.retryAfter === NEVER)
+    }),
+    violatedPolicies: shown.map(({ policy }) => policy.name)
+  })
 }

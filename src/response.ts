@@ -1,6 +1,5 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import { NEVER } from './algorithm.js'
-import { announced, visible } from './announced.js'
+import type { FastifyReply } from 'fastify'
+import { announced } from './announced.js'
 import type { About, Announced, Telling } from './announced.js'
 import { isCertain, refusing } from './decision.js'
 import type { Decision } from './decision.js'
@@ -9,8 +8,7 @@ import { legacyFields } from './legacy.js'
 import type { Legacy, LegacyFields, LegacyLimit } from './legacy.js'
 import type { KeyOf } from './partition-key.js'
 import type { QuotaPolicy } from './policy.js'
-import { problem, refusalDetail } from './problem.js'
-import type { Problem } from './problem.js'
+import type { MakeBody, RefusalBody } from './refusal-body.js'
 import { replace, restore, restored, textOf } from './shared-fields.js'
 
 /** What a server puts on the wire. */
@@ -24,8 +22,7 @@ export interface Wire extends Telling {
   /** Milliseconds of the epoch, to be compared with `Date`. */
   readonly wallClock: () => number
   readonly bodyType: string
-  /** Makes the body of a refusal, as text, from what the draft would say. Never throws. */
-  readonly body: (decision: Decision, draft: Problem, request: FastifyRequest) => string
+  readonly body: MakeBody
 }
 
 /** What a response is about, besides the decision. */
@@ -41,6 +38,8 @@ export class WrittenFields {
   policy = ''
   limit = ''
   legacy: LegacyFields = NO_FIELDS
+  /** The body of a refusal. */
+  body: RefusalBody | undefined
 }
 
 const NO_FIELDS: LegacyFields = Object.freeze([])
@@ -77,9 +76,10 @@ export function writeFields(
 /**
  * Just before a response leaves: no fields on a status that must not carry them, nor on a response that a cache may give to
  * others, and ours beside those set later.
- * @returns The payload to send.
+ * @returns The payload to send: of a refusal the text, now that no serializer can touch it, for Node sends that in one piece.
  */
-export function correctFields(reply: FastifyReply, sheet: WrittenFields, payload: unknown): unknown {
+export function correctFields(reply: FastifyReply, sheet: WrittenFields, given: unknown): unknown {
+  const payload = sheet.body !== undefined && given === sheet.body.bytes ? sheet.body.text : given
   // Fastify takes status and fields from a `Response` after the last hook.
   const fetched = isResponse(payload) ? payload : undefined
   if (carriesFields(fetched?.status ?? reply.statusCode) && !isShared(reply, fetched)) {
@@ -157,10 +157,11 @@ export function sendRefusal(
   }
   if (wire.sdkHints) reply.header('x-should-retry', 'false')
   for (const name of OF_THE_RESOURCE) if (reply.hasHeader(name)) reply.removeHeader(name)
-  const draft = draftProblem(decision, waitIsTheirs ? undefined : wait)
-  reply.code(draft.status).header('cache-control', 'no-store').header('content-type', wire.bodyType)
+  const body = wire.body(decision, waitIsTheirs ? undefined : wait, reply.request)
+  sheet.body = body
+  reply.code(body.status).header('cache-control', 'no-store').header('content-type', wire.bodyType)
   // As bytes, which no serializer of the application touches.
-  return reply.send(Buffer.from(wire.body(decision, draft, reply.request)))
+  return reply.send(body.bytes)
 }
 
 /** Fields that may have been set for the resource, and that are wrong on a refusal, which is not cached and not encoded. */
@@ -245,26 +246,4 @@ function removeLegacy(reply: FastifyReply, sheet: WrittenFields): void {
 /** As Fastify tells: a `Response` may be of another realm or library. */
 function isResponse(payload: unknown): payload is Response {
   return typeof payload === 'object' && Object.prototype.toString.call(payload) === '[object Response]'
-}
-
-function draftProblem(decision: Decision, wait: number | undefined): Problem {
-  const limits = refusing(decision)
-  const status = limits.some(({ policy }) => policy.status === 429) ? 429 : 503
-  const shown = visible(decision)
-  return problem({
-    type: status === 429 ? 'quota-exceeded' : 'temporary-reduced-capacity',
-    status,
-    detail: refusalDetail({
-      policies: shown.map(({ policy, units }) => ({
-        name: policy.name,
-        quota: policy.capacity,
-        unit: policy.unit,
-        window: policy.announcedWindow === 0 ? undefined : policy.announcedWindow * 1000,
-        cost: units
-      })),
-      retryAfter: wait,
-      never: limits.some(limit => limit.retryAfter === NEVER)
-    }),
-    violatedPolicies: shown.map(({ policy }) => policy.name)
-  })
 }

@@ -35,6 +35,22 @@ t.test('every spelling of an address has one part', t => {
   t.end()
 })
 
+t.test('an address that is written plainly has the part of its other spellings', t => {
+  const group = fc.oneof(fc.constant(0), fc.nat(0xffff), fc.nat(0xf))
+  const written = fc.array(group, { minLength: 8, maxLength: 8 })
+  fc.assert(
+    fc.property(written, fc.nat(0xffff), (groups, zone) => {
+      const plain = groups.map(each => each.toString(16)).join(':')
+      const long = groups.map(each => each.toString(16).padStart(4, '0').toUpperCase()).join(':')
+      const part = networks(long, PEER)
+      for (const spelling of [plain, `${plain}%${zone}`, `[${plain}]:443`, `${long}%eth0`]) {
+        if (networks(spelling, PEER) !== part) throw new Error(`${spelling} is not ${part}`)
+      }
+    })
+  )
+  t.end()
+})
+
 t.test('the prefix says how many bits tell IPv6 clients apart', t => {
   const address = '2001:db8:ffff:ffff:ffff::1'
   const table: readonly (readonly [prefix: number, part: string])[] = [
