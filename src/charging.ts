@@ -38,6 +38,7 @@ export function decideBytes({ store }: Services, visit: Visit, bytes: number): L
  * body, and what code has spent, is used.
  */
 export function giveBack(visit: Visit): Later<void> {
+  if (visit.ledger.isEmpty) return
   const arrived = ({ policy }: Account): boolean =>
     visit.metered.some(place => place.policy.field === policy.field)
   const accounts = visit.ledger.accounts.filter(
@@ -75,8 +76,9 @@ function conclude(
   answer: Answer,
   exempt: Decision['exempt']
 ): Decision {
-  visit.ledger.enter(charges, answer)
-  return decide(charges, answer, exempt)
+  const decision = decide(charges, answer, exempt)
+  if (decision.outcome === 'allowed') visit.ledger.enter(charges, answer)
+  return decision
 }
 
 const NONE: readonly never[] = Object.freeze([])

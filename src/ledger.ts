@@ -44,6 +44,11 @@ export class Ledger {
     this.#store = store
   }
 
+  /** Whether nothing was ever charged. */
+  get isEmpty(): boolean {
+    return this.#entered === undefined && this.#accounts === undefined
+  }
+
   get accounts(): readonly Account[] {
     return this.#opened()
   }

@@ -49,21 +49,33 @@ export function refusalBody(
   }
 }
 
-/** Bodies of a policy that are remembered; they differ by the wait. */
+/** Bodies that are remembered of the same policies; they differ by the wait. */
 const REMEMBERED = 1000
 
-/** Who presses on gets the same answer all the time: that of one policy, to a request that costs one unit, is made once. */
+/** What is remembered of the policies that lead here, and where a further one leads. */
+class Branch {
+  readonly bodies = new Map<number | undefined, RefusalBody>()
+  readonly #further = new WeakMap<QuotaPolicy, Branch>()
+
+  to(policy: QuotaPolicy): Branch {
+    const known = this.#further.get(policy)
+    if (known !== undefined) return known
+    const branch = new Branch()
+    this.#further.set(policy, branch)
+    return branch
+  }
+}
+
+/** Who presses on gets the same answer all the time: that to a request that costs one unit is made once. */
 function prepared(textOf: (draft: Problem) => string): MakeBody {
-  const known = new WeakMap<QuotaPolicy, Map<number | undefined, RefusalBody>>()
+  const root = new Branch()
   const make = (decision: Decision, wait: number | undefined): RefusalBody => {
     const draft = draftProblem(decision, wait)
     return bodyOf(draft, textOf(draft))
   }
   return (decision, wait) => {
-    const policy = onlyRefusing(decision)
-    if (policy === undefined) return make(decision, wait)
-    let bodies = known.get(policy)
-    if (bodies === undefined) known.set(policy, (bodies = new Map<number | undefined, RefusalBody>()))
+    const bodies = branchOf(root, decision)?.bodies
+    if (bodies === undefined) return make(decision, wait)
     const before = bodies.get(wait)
     if (before !== undefined) return before
     if (bodies.size >= REMEMBERED) bodies.clear()
@@ -73,15 +85,15 @@ function prepared(textOf: (draft: Problem) => string): MakeBody {
   }
 }
 
-/** The policy that alone has refused one unit, which will be there again. */
-function onlyRefusing({ limits }: Decision): QuotaPolicy | undefined {
-  let only: QuotaPolicy | undefined
+/** Where the policies lead that have refused one unit each, which will be there again. */
+function branchOf(root: Branch, { limits }: Decision): Branch | undefined {
+  let branch = root
   for (const { allowed, policy, units, retryAfter } of limits) {
     if (allowed) continue
-    if (only !== undefined || units !== 1 || retryAfter === NEVER) return undefined
-    only = policy
+    if (units !== 1 || retryAfter === NEVER) return undefined
+    branch = branch.to(policy)
   }
-  return only
+  return branch === root ? undefined : branch
 }
 
 const bodyOf = ({ status }: Problem, text: string): RefusalBody => ({

@@ -132,7 +132,7 @@ const FOR_A_WHILE = /^(public$|(s-maxage|max-age)="?0*[1-9])/
 const OF_SHARED_CACHES = ['cdn-cache-control', 'surrogate-control'] as const
 
 function mayBeKept(field: string, directive: RegExp): boolean {
-  if (field === '') return false
+  if (field === '' || field === 'no-store') return false
   const directives = field.toLowerCase().split(/[\s,]+/)
   if (directives.includes('no-store') || directives.includes('private')) return false
   return directives.some(each => directive.test(each))
