@@ -24,7 +24,7 @@ import type { Services, Visit } from './visit.js'
 export type Proceed = (error?: Error) => void
 
 /** Milliseconds after which a request goes on; 0: now; {@link ANSWERED}: it does not. */
-type Turn = number
+export type Turn = number
 
 /** The request goes no further, for it is answered or nobody is there. */
 const ANSWERED = -1
@@ -54,24 +54,17 @@ export class Enforcement {
     if (!this.#forwardingSeen) this.#forwardingSeen = checkForwarding(request, this.#services.warnings)
   }
 
-  /** Decides the stage of a hook, once: goes on, or answers with a refusal. */
-  enforce(index: number, request: FastifyRequest, reply: FastifyReply, visit: Visit, proceed: Proceed): void {
-    if (index < visit.nextStage) return proceed()
+  /** Decides the stage of a hook, once, and answers a request that is refused. Pass what is not 0 to {@link start}. */
+  enforce(index: number, request: FastifyRequest, reply: FastifyReply, visit: Visit): Later<Turn> {
+    if (index < visit.nextStage) return 0
     visit.nextStage = index + 1
     const stage = visit.plan?.stages[index]
-    if (stage === undefined) return proceed()
-    let turn: Later<Turn>
+    if (stage === undefined) return 0
     try {
-      turn = this.#turn(stage, request, reply, visit)
+      return this.#turn(stage, request, reply, visit)
     } catch (error) {
-      return proceed(asError(error))
+      return Promise.reject(asError(error))
     }
-    if (turn === 0) return proceed()
-    if (!isLater(turn)) return start(turn, visit, proceed)
-    turn.then(
-      known => start(known, visit, proceed),
-      error => proceed(asError(error))
-    )
   }
 
   /** The body as its parser sees it: counted on the way, if its length is not known. */
@@ -216,7 +209,14 @@ function longestDelay({ limits }: Decision): number {
 }
 
 /** Goes on with a request when it is its turn. Who leaves the queue keeps the place in it. */
-function start(turn: Turn, visit: Visit, proceed: Proceed): void {
+export function start(turn: Later<Turn>, visit: Visit, proceed: Proceed): void {
+  if (isLater(turn)) {
+    turn.then(
+      known => start(known, visit, proceed),
+      error => proceed(asError(error))
+    )
+    return
+  }
   if (turn === ANSWERED) return
   if (turn === 0) return proceed()
   const timer = setTimeout(proceed, turn)

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest 
 import fp from 'fastify-plugin'
 import { addressing } from './address.js'
 import type { Decision } from './decision.js'
-import { Enforcement } from './enforcement.js'
+import { Enforcement, start } from './enforcement.js'
 import type { Proceed } from './enforcement.js'
 import { FST_QUOTA_OPTION, FST_QUOTA_POLICY, asError } from './errors.js'
 import { createJitter } from './jitter.js'
@@ -187,7 +187,9 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
   app.addHook('preParsing', (request, reply, body, done) => {
     const known = (request as VisitingRequest)[visitOf]
     if (!known) return done(null, body)
-    enforcement.enforce(1, request, reply, known, error =>
+    const turn = enforcement.enforce(1, request, reply, known)
+    if (turn === 0) return done(null, enforcement.meter(request, reply, known, body))
+    start(turn, known, error =>
       error === undefined ? done(null, enforcement.meter(request, reply, known, body)) : done(error)
     )
   })
@@ -212,8 +214,10 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
 
   function enforce(index: number, request: FastifyRequest, reply: FastifyReply, proceed: Proceed): void {
     const known = (request as VisitingRequest)[visitOf]
-    if (known) enforcement.enforce(index, request, reply, known, proceed)
-    else proceed()
+    if (!known) return proceed()
+    const turn = enforcement.enforce(index, request, reply, known)
+    if (turn === 0) return proceed()
+    start(turn, known, proceed)
   }
 
   /** What a request has been through; nothing yet, if nobody has asked. */
