@@ -6,6 +6,7 @@ import { FST_QUOTA_OPTION } from '../errors.js'
 import { asInteger, asObject, knownKeys, refuser } from '../options.js'
 import type { Answer, Charge, Lease, MemoryUse, Place, ServiceLimit, Settlement, Store } from '../store.js'
 import { fullWarning } from '../warnings.js'
+import type { Cells } from './memory/cells.js'
 import { Partitions, SHARED_ROW } from './memory/partitions.js'
 import type { Bounds } from './memory/partitions.js'
 
@@ -55,6 +56,7 @@ export class MemoryStore implements Store {
   /** Of the decision that is being made. */
   readonly #steps: Step[] = []
   readonly #rows: number[] = []
+  readonly #cells: Cells[] = []
   #sweeper: NodeJS.Timeout | undefined
   #users = 0
   #clock = monotonic
@@ -101,11 +103,14 @@ export class MemoryStore implements Store {
     const now = this.#clock()
     const { length } = charges
     const rows = this.#rowsOf(charges, now)
+    const cells = this.#cells
     const steps = this.#steps
     let refused = false
     for (let i = 0; i < length; i++) {
       const { policy, units } = charges[i]!
-      const step = this.#step(rows[i]!, policy, now, units)
+      const own = this.#partitions.cells(policy)
+      const step = policy.algorithm.step(own.read(rows[i]!), policy.params, now, units)
+      cells[i] = own
       steps[i] = step
       if (!step.allowed && !policy.shadow) refused = true
     }
@@ -117,7 +122,7 @@ export class MemoryStore implements Store {
       const charged = !refused && allowed ? units : 0
       // What has room itself is answered as it stands without the charge.
       const step = charged > 0 ? steps[i]! : this.#pass(row, policy, now, allowed ? 0 : units)
-      if (charged > 0) this.#write(row, policy, now, step)
+      if (charged > 0) this.#partitions.write(row, cells[i]!, policy.capacity, now, step)
       limits[i] = serviceLimit(policy, step, units, this.#receipts(row, policy, now, charged))
     }
     return { limits, source: 'memory' }
