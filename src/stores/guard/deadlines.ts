@@ -4,22 +4,32 @@ import type { Timing } from './timing.js'
 export class Attempt {
   /** When it is over, in milliseconds of {@link Timing}. */
   readonly due: number
+  readonly #left: () => void
   #over = false
   #waiting: Set<() => void> | undefined
 
-  constructor(due: number) {
+  /** `left` is called when the last who waited for it has called off. */
+  constructor(due: number, left: () => void) {
     this.due = due
+    this.#left = left
   }
 
   get over(): boolean {
     return this.#over
   }
 
+  /** Whether somebody has something to do then. */
+  get awaited(): boolean {
+    return this.#waiting !== undefined && this.#waiting.size > 0
+  }
+
   /** Does `work` when the time is over, unless the function it returns is called before. */
   whenOver(work: () => void): () => void {
     const waiting = (this.#waiting ??= new Set())
     waiting.add(work)
-    return () => void waiting.delete(work)
+    return () => {
+      if (waiting.delete(work) && waiting.size === 0) this.#left()
+    }
   }
 
   end(): void {
@@ -39,7 +49,9 @@ export class Deadlines {
   readonly #length: number
   readonly #timing: Timing
   #queue: Attempt[] = []
-  #ticking = false
+  /** Ends the timer, while there is one. */
+  #cancel: (() => void) | undefined
+  #closing = false
 
   /** `length` in milliseconds. */
   constructor(length: number, timing: Timing) {
@@ -48,15 +60,35 @@ export class Deadlines {
   }
 
   begin(): Attempt {
-    const attempt = new Attempt(this.#timing.now() + this.#length)
+    const attempt = new Attempt(this.#timing.now() + this.#length, this.#left)
     this.#queue.push(attempt)
-    if (!this.#ticking) this.#tick(this.#length)
+    this.#closing = false
+    if (this.#cancel === undefined) this.#tick(this.#length)
     return attempt
   }
 
+  /** Ends the timer, as soon as nobody waits for it. */
+  close(): void {
+    this.#closing = true
+    if (this.#queue.some(attempt => attempt.awaited)) return
+    this.#queue = []
+    this.#cancel?.()
+    this.#cancel = undefined
+  }
+
+  readonly #left = (): void => {
+    if (this.#closing) this.close()
+  }
+
   #tick(wait: number): void {
-    this.#ticking = true
-    this.#timing.after(Math.max(1, Math.ceil(wait)), () => setImmediate(() => this.#expire()))
+    let turn: NodeJS.Immediate | undefined
+    const cancel = this.#timing.after(Math.max(1, Math.ceil(wait)), () => {
+      turn = setImmediate(() => this.#expire())
+    })
+    this.#cancel = () => {
+      cancel()
+      clearImmediate(turn)
+    }
   }
 
   #expire(): void {
@@ -68,7 +100,7 @@ export class Deadlines {
       attempt.end()
     }
     this.#queue = this.#queue.slice(first)
-    this.#ticking = false
+    this.#cancel = undefined
     if (this.#queue[0] !== undefined) this.#tick(this.#queue[0].due - now)
   }
 }

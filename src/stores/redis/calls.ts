@@ -118,6 +118,7 @@ export class GuardedCalls {
   close(): void {
     for (const { breaker } of this.#guards.values()) breaker.close()
     this.#guards.clear()
+    this.#deadlines.close()
   }
 
   #hopeless({ breaker }: Guard, attempt: Attempt | undefined): StoreFailure | undefined {

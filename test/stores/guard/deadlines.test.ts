@@ -132,3 +132,42 @@ function standStill(ms: number): void {
   const until = performance.now() + ms
   while (performance.now() < until);
 }
+
+t.test('when it closes, no timer is left as soon as nobody waits for it', async t => {
+  const timing = new TestTiming()
+  const deadlines = new Deadlines(50, timing)
+  deadlines.close()
+  const off = deadlines.begin().whenOver(() => {})
+  const attempt = deadlines.begin()
+  const offs = [attempt.whenOver(() => {}), attempt.whenOver(() => {})]
+  off()
+  t.equal(timing.waiting, 1)
+  deadlines.close()
+  t.equal(timing.waiting, 1, 'two wait')
+  offs[0]!()
+  offs[0]!()
+  t.equal(timing.waiting, 1, 'one waits')
+  offs[1]!()
+  t.equal(timing.waiting, 0)
+  let done = 0
+  const calledOff = deadlines.begin().whenOver(() => done++)
+  deadlines.begin().whenOver(() => done++)
+  calledOff()
+  t.equal(timing.waiting, 1, 'it can be used again')
+  deadlines.close()
+  await timing.pass(50)
+  t.strictSame([done, timing.waiting], [1, 0], 'and who still waits is told')
+})
+
+t.test('it can close between the timer and what is done then', async t => {
+  const timing = new TestTiming()
+  const deadlines = new Deadlines(50, timing)
+  const first = deadlines.begin()
+  timing.after(50, () => deadlines.close())
+  await timing.pass(50)
+  t.strictSame([first.over, timing.waiting], [false, 0])
+  const later = deadlines.begin()
+  t.equal(timing.waiting, 1)
+  await timing.pass(50)
+  t.strictSame([later.over, timing.waiting], [true, 0])
+})
