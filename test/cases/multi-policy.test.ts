@@ -105,7 +105,7 @@ fieldCase('C104', 'a refusal tells the numbers of who refused, in every form', a
         t.strictSame(third!.limits, [{ name: `B${i}`, r: 0, t: 3600 }])
         t.equal(headers['ratelimit-policy'], `"A${i}";q=60;w=60, "B${i}";q=2;w=3600`, 'all are named')
       }
-      const epoch = Number(headers['x-ratelimit-reset'])
+      const reset = Number(headers['x-ratelimit-reset'])
       const told: Readonly<Record<string, unknown>> =
         legacy === false
           ? {}
@@ -121,11 +121,11 @@ fieldCase('C104', 'a refusal tells the numbers of who refused, in every form', a
                   }
                 : { 'x-ratelimit-limit': '2', 'x-ratelimit-remaining': '0' }
       t.match(headers, told)
-      if (typeof legacy === 'object') {
-        const now = legacy.reset === 'delta' ? 0 : epoch > 2e9 ? Number.NaN : 1
-        if (now === 0) t.equal(epoch, 3600)
-        else t.ok(epoch > 1e9, 'a point in time')
-      }
+      const base = legacy === false || typeof legacy === 'string' ? undefined : legacy.reset
+      if (base === 'delta') t.equal(reset, 3600)
+      // The time of a store in Redis is not that of the process.
+      if (base === 'epoch')
+        t.ok([clock.now, Date.now()].some(now => Math.abs(reset - now / 1000 - 3600) < 30))
       clock.now += 7_200_000
     }
   })
