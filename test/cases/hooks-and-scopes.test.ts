@@ -446,7 +446,7 @@ fieldCase('C77', 'apps that close leave no timers and no connections but those o
     }
     async function cycle(store) {
       const app = Fastify()
-      await app.register(quota, { policies: { any: '1000000/1h', held: { quota: 99, algorithm: 'concurrency' } }, ...(store && { store }) })
+      await app.register(quota, { policies: { any: { quota: 1e6, window: '10m', ...(store && { batch: { max: 9 } }) }, held: { quota: 99, algorithm: 'concurrency' } }, ...(store && { store }) })
       app.get('/', async () => 'served')
       const { statusCode } = await app.inject('/')
       if (statusCode !== 200) throw new Error('status ' + statusCode)

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import t from 'tap'
@@ -123,6 +124,8 @@ fieldCase('C94', 'no request waits for a Redis that is away, and an app closes a
       async () => (await ask(app, { from: '192.0.2.1' })).limits.length === 3
     )
     await begin()
+    const loop = monitorEventLoopDelay({ resolution: 5 })
+    loop.enable()
     const waits: Promise<readonly [status: number, took: number]>[] = []
     for (let i = 0; i < 100; i++) {
       const start = performance.now()
@@ -130,7 +133,9 @@ fieldCase('C94', 'no request waits for a Redis that is away, and an app closes a
       await sleep(100)
     }
     const seen = await Promise.all(waits)
-    const slowest = Math.max(...seen.map(([, took]) => took))
+    // What the machine is late is not the wait for Redis.
+    const slowest = Math.max(...seen.map(([, took]) => took)) - loop.max / 1e6
+    loop.disable()
     t.ok(
       seen.every(([status]) => status === 200),
       `${what}, ${connection}: all are served`
