@@ -1,3 +1,5 @@
+import type { Socket } from 'node:net'
+
 /**
  * What the store needs of a Redis client: those of ioredis and iovalkey have it, and with them that of `@fastify/redis`, for
  * one server, Sentinel or Cluster.
@@ -87,7 +89,27 @@ const CLUSTER_PROFILE = {
 export function dedicated(client: RedisClient): RedisClient {
   const profile = { ...PROFILE, reconnectOnError: moving() }
   const options = isCluster(client) ? [[], { ...CLUSTER_PROFILE, redisOptions: profile }] : [profile]
-  return client.duplicate(...(options as never[])) as RedisClient
+  const own = client.duplicate(...(options as never[])) as RedisClient
+  if (isCluster(own)) own.on('+node', node => hearOut(node as RedisClient))
+  else hearOut(own)
+  return own
+}
+
+/**
+ * Has a connection read what has arrived before it is given up for its silence: a process that stood still, whose timers go
+ * off before it reads, must not take that for a server that does.
+ */
+function hearOut(client: RedisClient & { readonly stream?: Socket }): void {
+  client.on('connect', () => {
+    const stream = client.stream!
+    const destroy = stream.destroy.bind(stream)
+    stream.destroy = error => {
+      if (error?.message.startsWith('Socket timeout') !== true) return destroy(error)
+      const heard = stream.bytesRead
+      setImmediate(() => stream.bytesRead === heard && destroy(error))
+      return stream
+    }
+  })
 }
 
 /**

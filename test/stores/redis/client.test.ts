@@ -215,3 +215,35 @@ t.test('a real server is read', async t => {
     replica: false
   })
 })
+
+t.test('a process that stood still hears what has arrived before it gives a connection up', async t => {
+  const server = await startRedis(t)
+  const clients: Readonly<Record<string, RedisClient>> = {
+    ioredis: new Redis(server.port, server.host, LAZY),
+    iovalkey: new Valkey(server.port, server.host, LAZY)
+  }
+  for (const [name, client] of Object.entries(clients)) {
+    const own = dedicated(client)
+    let lost = 0
+    own.on('close', () => lost++)
+    own.on('error', () => {})
+    t.teardown(() => own.disconnect())
+    await own.connect()
+    for (let i = 0; i < 2; i++) {
+      const answer = own.info()
+      await new Promise(resolve => setImmediate(resolve))
+      const sent = [answer, own.info(), own.info()]
+      for (const end = performance.now() + 1100; performance.now() < end;);
+      for (const info of await Promise.all(sent)) t.match(info, /redis_version/, name)
+    }
+    t.equal(lost, 0, name)
+    server.pause()
+    const silence = own.info().then(
+      () => 'an answer',
+      () => 'none'
+    )
+    t.equal(await silence, 'none', `${name}: and gives one up that is silent`)
+    t.equal(lost, 1, name)
+    server.resume()
+  }
+})
