@@ -217,8 +217,7 @@ fieldCase('C118', 'a wait can be taken for nothing else, and what is no wait is 
     '2026-11-30',
     'Infinity',
     '',
-    '3, 4',
-    '٣'
+    '3, 4'
   ]) {
     const back = await backAfter({ 'retry-after': text })
     const [least, most] = SECONDS.test(text.trim()) ? [Number(text), Number(text)] : [1, 15]

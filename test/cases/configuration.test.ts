@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createClient } from '@redis/client'
 import Fastify from 'fastify'
 import type { FastifyInstance } from 'fastify'
-import { Cluster, Redis } from 'ioredis'
+import { Cluster } from 'ioredis'
+import type { Redis } from 'ioredis'
 import t from 'tap'
 import type { Test } from 'tap'
 import quota, { memoryStore, redisStore } from '../../src/index.js'
@@ -163,7 +164,7 @@ const accepted: QuotaOptions = {
     url: request.url,
     policies: decision.limits.map(({ policy }) => policy.name)
   }),
-  onRefused: async () => {}
+  onRefused: () => {}
 }
 const ofRoute = { also: ['short'], cost: async () => 3, hook: 'preHandler' } satisfies RouteQuota
 const inPlace = [{ name: 'own', quota: 1, window: '1m' }] satisfies RouteQuota

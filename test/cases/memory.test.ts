@@ -11,7 +11,6 @@ t.setTimeout(120_000)
 
 fieldCase('C87', 'who has gone is forgotten without any traffic, little by little', async t => {
   const sight = (await run(`
-    import { setTimeout as sleep } from 'node:timers/promises'
     import Fastify from 'fastify'
     import quota, { memoryStore } from 'fastify-quota'
     const app = Fastify()
@@ -31,25 +30,22 @@ fieldCase('C87', 'who has gone is forgotten without any traffic, little by littl
       most = Math.max(most, store.use.partitions)
     }
     const full = heap()
-    // Processor time of each turn of the event loop: what the machine does besides does not count.
-    let longest = 0
-    let last = process.cpuUsage()
-    const end = performance.now() + 20_000
-    while (store.use.partitions > 0 && performance.now() < end) {
-      await sleep(1)
-      const used = process.cpuUsage(last)
-      longest = Math.max(longest, (used.user + used.system) / 1000)
-      last = process.cpuUsage()
+    // How many are forgotten in one turn of the event loop: time would say more of the machine.
+    let atOnce = 0
+    for (const end = performance.now() + 20_000; store.use.partitions > 0 && performance.now() < end;) {
+      const { partitions } = store.use
+      await new Promise(resolve => setImmediate(resolve))
+      atOnce = Math.max(atOnce, partitions - store.use.partitions)
     }
     const { partitions, evicted, shared } = store.use
     const after = heap()
     await app.close()
-    console.log(JSON.stringify({ most, partitions, evicted, shared, grown: full - before, left: after - before, longest }))
-  `)) as Readonly<Record<'most' | 'partitions' | 'evicted' | 'shared' | 'grown' | 'left' | 'longest', number>>
+    console.log(JSON.stringify({ most, partitions, evicted, shared, grown: full - before, left: after - before, atOnce }))
+  `)) as Readonly<Record<'most' | 'partitions' | 'evicted' | 'shared' | 'grown' | 'left' | 'atOnce', number>>
   t.ok(sight.most > 10_000, 'many are known at once', sight)
   t.match(sight, { partitions: 0, evicted: 0, shared: 0 })
   t.ok(sight.left < sight.grown / 4, 'their memory is free again', sight)
-  t.ok(sight.longest < 50, 'and no turn of the event loop takes long', sight)
+  t.ok(sight.atOnce < 10_000, 'and each turn of the event loop forgets a few thousand at most', sight)
 })
 
 fieldCase('C88', 'a flood of strangers neither frees who is refused nor shuts out who is honest', async t => {
@@ -125,23 +121,22 @@ fieldCase('C92', 'refusals of one busy client are made side by side, and hold up
   await by(busy)
   t.match(await by(busy), { status: 429, limits: [{ r: 0 }] })
   const start = performance.now()
-  let done = 0
-  const burst = Array.from({ length: 2000 }, async () => {
-    const told = await by(busy)
-    done++
-    return told
-  })
+  const burst = Array.from({ length: 2000 }, () => app.quota.consume({ ip: busy }, { two: 1 }))
   const other = await by('203.0.113.7')
   const answers = await Promise.all(burst)
   const took = performance.now() - start
   t.equal(other.status, 200, 'somebody else is served')
-  const refused = answers.filter(({ status }) => status === 429)
-  const local = answers.filter(({ status, limits }) => status === 200 && limits.length === 0)
-  t.ok(local.length <= 2, 'what is too much to ask for at once is decided here, within its share', {
-    local: local.length
-  })
-  t.equal(refused.length + local.length, 2000)
-  t.ok(took < 10_000, 'and one after the other would have taken 20 s', { took })
+  const count = (outcome: string, source: string): number =>
+    answers.filter(answer => answer.outcome === outcome && answer.source === source).length
+  const [asked, served, rest] = [
+    count('refused', 'redis'),
+    count('allowed', 'local'),
+    count('refused', 'local')
+  ]
+  t.ok(asked > 500, 'many are asked for at once', { asked, served, rest })
+  t.ok(served <= 2, 'and the rest is decided here, within its share', { served })
+  t.equal(asked + served + rest, 2000)
+  t.ok(took < 5000, 'one after the other they would have taken 10 s', { took })
   t.match(
     await by('203.0.113.8'),
     { status: 200, limits: [{ name: 'two', r: 1 }] },

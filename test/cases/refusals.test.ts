@@ -170,6 +170,6 @@ fieldCase('C131', 'a refusal is the same problem document, however it is asked f
   }
   const head = await ask(app, { method: 'HEAD' })
   t.strictSame([head.status, head.body], [429, ''])
-  const { date: _date, ...fields } = usual.headers
-  t.match(head.headers, fields, 'and HEAD has the same fields')
+  for (const name of Object.keys(usual.headers).filter(name => name !== 'date'))
+    t.strictSame(head.headers[name], usual.headers[name], `HEAD has the same ${name}`)
 })

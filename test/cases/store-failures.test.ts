@@ -311,7 +311,7 @@ fieldCase(
         await t.test(`${option}: ${how}`, async t => {
           const one = { quota: 1, window: 60, ...policy, ...(option !== 'identify' && { [option]: broken }) }
           const { app, log } = await serve(t, {
-            identify: { user: option === 'identify' ? (broken as () => undefined) : () => 'somebody' },
+            identify: { user: option === 'identify' ? broken : () => 'somebody' },
             policies: { one: one as PolicyOptions, works }
           })
           t.match(await repeat(app, 2), told)
@@ -336,7 +336,7 @@ fieldCase(
       t.match(refused, { status: 429, limits: byAddress }, how)
       t.match(JSON.parse(refused!.body), { status: 429, 'violated-policies': ['one'] }, how)
       t.strictSame(
-        log.map(({ option }) => option).sort(),
+        log.map(({ option }) => String(option)).toSorted(),
         how === 'nothing' ? ['problem'] : ['onRefused', 'problem'],
         how
       )
