@@ -44,6 +44,7 @@ export type { AllOf, FirstOf, Partition, PartitionRule, Parts } from './partitio
 export type { AlgorithmName, Cost, Duration, Hook, PolicyOptions, ShortPolicy } from './policy-options.js'
 export type { QuotaPolicy } from './policy.js'
 export type { Figures } from './terms.js'
+export type { PolicyChange, UpdateOptions } from './live.js'
 export type { Quota } from './quota.js'
 export type { Identify, Identity } from './registry.js'
 export type { RequestQuota } from './request-quota.js'

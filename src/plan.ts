@@ -48,12 +48,20 @@ export interface Share {
   readonly cost: Cost
 }
 
+/** Warns of the constant costs of a route that are more than a policy can ever hold. */
+export function warnOfCosts(route: string, plan: Plan | undefined): void {
+  for (const { policy, cost } of plan?.stages.flatMap(stage => stage?.shares ?? []) ?? []) {
+    if (typeof cost !== 'number' || cost === policy.cost || !costsTooMuch(policy, cost)) continue
+    warnHopeless(route, policy.name, cost, policy.capacity)
+  }
+}
+
 /**
  * Looks a route's policies up and lays its decisions out.
  * @returns `undefined` for a route without quota.
  * @throws by `refuse` for unknown names, for costs that reach no policy and for a hook too late for one.
  */
-export function compilePlan(refuse: Refuse, scope: Scope, route: string, wish: RouteWish): Plan | undefined {
+export function compilePlan(refuse: Refuse, scope: Scope, wish: RouteWish): Plan | undefined {
   if (wish.none) return undefined
   const named = wish.references.map(reference =>
     typeof reference === 'string' ? scope.find(refuse, reference) : scope.find(refuse, reference.name)
@@ -63,10 +71,6 @@ export function compilePlan(refuse: Refuse, scope: Scope, route: string, wish: R
   if (policies.length === 0) return refuseIdle(refuse, wish)
   const shares = withCosts(refuse, policies, wish.cost)
   refuseLate(refuse, policies, wish.hook)
-  for (const { policy, cost } of shares) {
-    if (typeof cost !== 'number' || cost === policy.cost || !costsTooMuch(policy, cost)) continue
-    warnHopeless(route, policy.name, cost, policy.capacity)
-  }
   return {
     policies,
     stages: HOOKS.map(hook => stageAt(hook, shares, wish.hook)),

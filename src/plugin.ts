@@ -7,6 +7,8 @@ import type { Proceed } from './enforcement.js'
 import { FST_QUOTA_OPTION, FST_QUOTA_POLICY, asError } from './errors.js'
 import { createJitter } from './jitter.js'
 import { Leases } from './leases.js'
+import { LivePolicies } from './live.js'
+import type { Admission } from './live.js'
 import { joinedOccasion } from './occasion.js'
 import { createTransform } from './openapi.js'
 import type { Documented } from './openapi.js'
@@ -136,11 +138,21 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
   const table = new RouteTable(instance => scopeOf(instance)!, warnings)
   const publish = enforcement.publish.bind(enforcement)
   let endings = false
+  const admission: Admission = {
+    check(policy) {
+      const objection = store.expect?.(policy)
+      if (objection !== undefined) throw new FST_QUOTA_POLICY(`policy ${show(policy.name)}: ${objection}`)
+    },
+    adopt(policy) {
+      if (policy.algorithm.renew !== undefined) leases.expect(policy)
+      endings ||= policy.algorithm.renew !== undefined || policy.refund !== undefined
+    }
+  }
+  const live = new LivePolicies(registry, table, admission, app.log)
   registry.onDefine(policy => {
-    const objection = store.expect?.(policy)
-    if (objection !== undefined) throw new FST_QUOTA_POLICY(`policy ${show(policy.name)}: ${objection}`)
-    if (policy.algorithm.renew !== undefined) leases.expect(policy)
-    endings ||= policy.algorithm.renew !== undefined || policy.refund !== undefined
+    admission.check(policy)
+    admission.adopt(policy)
+    live.join()
   })
 
   const documented: Documented = {
@@ -152,6 +164,7 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
     scopeOf: request => (request === undefined ? scope : scopeOf(request.server)!),
     partsOf: request => visit(request).parts,
     routes: () => ({ complete: table.complete, routes: table.reports() }),
+    update: options => live.update(options),
     openapi: transform => createTransform(documented, transform)
   }
 

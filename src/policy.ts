@@ -19,9 +19,25 @@ import { compilePartition } from './partition.js'
 import type { PartitionRule } from './partition.js'
 import { BEFORE_BODY, HOOKS, readCost, readPolicyOptions } from './policy-options.js'
 import type { Cost, Hook, Written } from './policy-options.js'
-import { figures, fingerprint, readQuota, readTerms, refillsWithinASecond, shared } from './terms.js'
+import {
+  figures,
+  fingerprint,
+  readQuota,
+  readTerms,
+  reducedBy,
+  refillsWithinASecond,
+  shareOf
+} from './terms.js'
 import type { Figures, TermsButQuota } from './terms.js'
 import { warnHopeless, warnSmallBurst, warnSubSecond } from './warnings.js'
+
+/** Why, and by how much, a quota is lower for the time being. */
+export interface Reduction {
+  /** Above 0, and at most 1. */
+  readonly factor: number
+  /** As clients are told. */
+  readonly reason: string
+}
 
 /** A policy after it was checked: everything a request needs, computed once. */
 export interface QuotaPolicy extends Figures {
@@ -43,6 +59,13 @@ export interface QuotaPolicy extends Figures {
   readonly withQuota: (quota: unknown) => QuotaPolicy
   /** The same policy with one instance's part of the quota: that rounded down, but at least 1. */
   readonly shareOf: (instances: number) => QuotaPolicy
+  /**
+   * The same policy, and the same counter, with a lower quota, be it a plan: rounded down, but at least 1; 0 stays 0. Of one
+   * that is reduced, it is the whole quota that is.
+   */
+  readonly reducedBy: (reduction: Reduction) => QuotaPolicy
+  /** What it is reduced by, and the most units that it holds when it is not; `undefined`: it is whole. */
+  readonly reduction: (Reduction & { readonly capacity: number }) | undefined
   readonly cost: Cost
   /** Whether a request costs the length of its body. */
   readonly metered: boolean
@@ -70,7 +93,7 @@ export interface QuotaPolicy extends Figures {
 }
 
 /** A policy before its variants are made. */
-type Unvaried = Omit<QuotaPolicy, 'withQuota' | 'shareOf'>
+type Unvaried = Omit<QuotaPolicy, 'withQuota' | 'shareOf' | 'reducedBy' | 'reduction'>
 
 const LARGEST_BATCH = 1_000_000
 
@@ -128,7 +151,7 @@ export function compilePolicy(name: string, written: unknown, identities: readon
   if (typeof policy.cost === 'number' && costsTooMuch(policy, policy.cost)) {
     warnHopeless(`policy ${show(name)}`, name, policy.cost, policy.capacity)
   }
-  return variants(refuse, policy, terms)(own)
+  return variants(refuse, policy, terms, undefined)(own)
 }
 
 /** Whether a constant cost is more than a policy, which refuses, can ever hold. */
@@ -147,7 +170,12 @@ export function sameDefinition(
 ): boolean {
   const refuse = refuser(FST_QUOTA_POLICY, `policy ${show(policy.name)}`)
   if (isDeepStrictEqual(policy.written, readPolicyOptions(refuse, written))) return true
-  return isDeepStrictEqual(meaning(policy), meaning(compilePolicy(policy.name, written, identities)))
+  return sameMeaning(policy, compilePolicy(policy.name, written, identities))
+}
+
+/** Whether two policies are the same, however they are written. */
+export function sameMeaning(one: QuotaPolicy, other: QuotaPolicy): boolean {
+  return isDeepStrictEqual(meaning(one), meaning(other))
 }
 
 /** All that a policy means, and nothing of how it was written. */
@@ -158,6 +186,7 @@ function meaning(policy: QuotaPolicy): object {
     written: undefined,
     withQuota: undefined,
     shareOf: undefined,
+    reducedBy: undefined,
     toJSON: undefined
   }
 }
@@ -165,8 +194,13 @@ function meaning(policy: QuotaPolicy): object {
 /** More quotas than a service has plans are not remembered. */
 const REMEMBERED_QUOTAS = 1000
 
-/** Makes the variants of a policy, one for each set of figures. */
-function variants(refuse: Refuse, policy: Unvaried, terms: TermsButQuota): (own: Figures) => QuotaPolicy {
+/** Makes the variants of a policy, one for each set of figures, which are those of the whole quota. */
+function variants(
+  refuse: Refuse,
+  policy: Unvaried,
+  terms: TermsButQuota,
+  reduction: Reduction | undefined
+): (whole: Figures) => QuotaPolicy {
   const known = new Map<unknown, QuotaPolicy>()
   const withQuota = (quota: unknown): QuotaPolicy => {
     const before = known.get(quota)
@@ -176,14 +210,33 @@ function variants(refuse: Refuse, policy: Unvaried, terms: TermsButQuota): (own:
     known.set(quota, variant)
     return variant
   }
-  const of = (own: Figures): QuotaPolicy =>
+  const of = (whole: Figures): QuotaPolicy => {
+    if (reduction === undefined) return made(whole, whole)
+    const reduce: Part = units => reducedBy(units, reduction.factor)
+    return made(whole, figures(refuse, partOf(terms, reduce), reduce(whole.quota)))
+  }
+  const made = (whole: Figures, own: Figures): QuotaPolicy =>
     Object.freeze({
       ...policy,
       ...own,
       withQuota,
-      shareOf: (instances: number) => of(shared(refuse, terms, own.quota, instances))
+      shareOf: (instances: number) => {
+        const share: Part = units =>
+          shareOf(reduction === undefined ? units : reducedBy(units, reduction.factor), instances)
+        return made(whole, figures(refuse, partOf(terms, share), share(whole.quota)))
+      },
+      reducedBy: (by: Reduction) => variants(refuse, policy, terms, by)(whole),
+      reduction: reduction === undefined ? undefined : { ...reduction, capacity: whole.capacity }
     })
   return of
+}
+
+/** Tells the part of so many units. */
+type Part = (units: number) => number
+
+/** Terms with a part of the capacity of a bucket. */
+function partOf(terms: TermsButQuota, part: Part): TermsButQuota {
+  return terms.burst === undefined ? terms : { ...terms, burst: part(terms.burst) }
 }
 
 function checkName(refuse: Refuse, name: string): void {

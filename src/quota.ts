@@ -3,6 +3,7 @@ import { decide, undecidable } from './decision.js'
 import type { Decision } from './decision.js'
 import { FST_QUOTA_OPTION } from './errors.js'
 import type { Leases } from './leases.js'
+import type { PolicyChange, UpdateOptions } from './live.js'
 import type { Later } from './later.js'
 import { Ledger } from './ledger.js'
 import { asObject, refuser, show } from './options.js'
@@ -42,6 +43,13 @@ export interface Quota {
    * @throws as `consume`.
    */
   reset(subject: Subject, policies?: readonly string[]): Promise<void>
+  /**
+   * Changes options of policies while the app serves: quotas, windows, algorithms. All at once or nothing: requests that
+   * come from now on meet the new ones, those in hand end as they began. In this process only.
+   * @returns What has changed; nothing for a policy that is as it was.
+   * @throws FST_QUOTA_OPTION for an unknown policy, FST_QUOTA_POLICY and FST_QUOTA_ROUTE as when the app starts.
+   */
+  update(options: UpdateOptions): readonly PolicyChange[]
   /** Places of `concurrency` that requests and reservations of this app hold, by policy. */
   held(): Readonly<Record<string, number>>
   /** Where quota is counted. */
@@ -65,6 +73,7 @@ export interface Directory {
   /** Who a request is from, as its decision knows it. */
   partsOf(request: FastifyRequest): RequestParts
   routes: Quota['routes']
+  update: Quota['update']
   openapi: Quota['openapi']
 }
 
@@ -153,6 +162,7 @@ export function createQuota(
     held: () => leases.held,
     store,
     routes: directory.routes,
+    update: directory.update,
     openapi: directory.openapi
   }
 }

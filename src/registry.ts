@@ -14,14 +14,32 @@ export type Identity = string | number | bigint | null | undefined
 export class Registry {
   readonly identities: string[] = []
   readonly identify: Identify[] = []
-  readonly policies: Map<string, QuotaPolicy> = new Map()
-
+  /** Called before policies are looked up, as long as they may have to become others first. */
+  due: (() => void) | undefined
+  readonly #written = new Map<string, QuotaPolicy>()
+  #inForce: ReadonlyMap<string, QuotaPolicy> = this.#written
   #defined: ((policy: QuotaPolicy) => void) | undefined
+
+  /** The policies in force. */
+  get policies(): ReadonlyMap<string, QuotaPolicy> {
+    this.due?.()
+    return this.#inForce
+  }
+
+  /** The policies as they were defined, whatever they have become since. */
+  get written(): ReadonlyMap<string, QuotaPolicy> {
+    return this.#written
+  }
+
+  /** Puts policies of the same names in force. */
+  enforce(policies: ReadonlyMap<string, QuotaPolicy>): void {
+    this.#inForce = policies
+  }
 
   /** Tells of every policy: of those there are now, and of each that a route or scope will define. */
   onDefine(defined: (policy: QuotaPolicy) => void): void {
     this.#defined = defined
-    for (const policy of this.policies.values()) defined(policy)
+    for (const policy of this.#written.values()) defined(policy)
   }
 
   /** @throws FST_QUOTA_OPTION for a wrong name, or one that is taken by another function. */
@@ -41,14 +59,14 @@ export class Registry {
   }
 
   /**
-   * The policy of this name, made now if there is none.
+   * The policy of this name as it is written, made now if there is none.
    * @throws FST_QUOTA_POLICY if it is written wrongly, or the name is taken by another one.
    */
   define(name: string, written: unknown): QuotaPolicy {
-    const known = this.policies.get(name)
+    const known = this.#written.get(name)
     if (known === undefined) {
       const policy = compilePolicy(name, written, this.identities)
-      this.policies.set(name, policy)
+      this.#written.set(name, policy)
       this.#defined?.(policy)
       return policy
     }
@@ -63,8 +81,8 @@ export class Registry {
 export class Scope {
   readonly registry: Registry
   readonly #around: () => Scope | undefined
-  readonly #policies = new Map<string, QuotaPolicy>()
-  readonly #defaults = new Set<QuotaPolicy>()
+  readonly #names = new Set<string>()
+  readonly #defaults = new Set<string>()
 
   /** @param around finds the scope around this one; asked each time, for that one may be registered later. */
   constructor(registry: Registry, around: () => Scope | undefined = () => undefined) {
@@ -79,41 +97,43 @@ export class Scope {
     if (policies.length === 0) refuse('policies must name at least one policy, got {}')
     for (const [name, options] of policies) {
       const policy = this.place(name, options)
-      if (policy.default) this.#defaults.add(policy)
+      if (policy.default) this.#defaults.add(name)
     }
   }
 
   /** Adds a policy that is written in place, in a route. */
   place(name: string, written: unknown): QuotaPolicy {
     const policy = this.registry.define(name, written)
-    this.#policies.set(name, policy)
+    this.#names.add(name)
     return policy
   }
 
   /** The policies of routes that name none, those of outer registrations first. */
   defaults(): readonly QuotaPolicy[] {
-    return [...new Set([...(this.#around()?.defaults() ?? []), ...this.#defaults])]
+    const { policies } = this.registry
+    return this.#namesOfDefaults().map(name => policies.get(name)!)
+  }
+
+  #namesOfDefaults(): readonly string[] {
+    const around = this.#around()
+    const outer = around === undefined ? [] : around.#namesOfDefaults()
+    return [...new Set([...outer, ...this.#defaults])]
   }
 
   /** @throws by `refuse` for a name that is not known here. */
   find(refuse: Refuse, name: string): QuotaPolicy {
-    const policy = this.#lookUp(name)
-    if (policy !== undefined) return policy
-    if (this.registry.policies.has(name)) {
+    const policy = this.registry.policies.get(name)
+    const names = this.#known()
+    if (policy !== undefined && names.includes(name)) return policy
+    if (policy !== undefined) {
       refuse(`policy ${show(name)} is defined elsewhere: define it in a registration around this route`)
     }
-    const names = this.#names()
     return refuse(`no policy is named ${show(name)}${suggestion(name, names) || `; expected ${few(names)}`}`)
   }
 
-  #lookUp(name: string): QuotaPolicy | undefined {
+  #known(): readonly string[] {
     const around = this.#around()
-    return this.#policies.get(name) ?? (around === undefined ? undefined : around.#lookUp(name))
-  }
-
-  #names(): readonly string[] {
-    const around = this.#around()
-    return [...this.#policies.keys(), ...(around === undefined ? [] : around.#names())]
+    return [...this.#names, ...(around === undefined ? [] : around.#known())]
   }
 }
 

@@ -94,7 +94,7 @@ export class RequestView implements RequestQuota {
 
   async reserve(name: string, units: number): Promise<Reservation> {
     checkUnits('units of reserve', units)
-    const policy = policyNamed(this.#services.registry, name)
+    const policy = this.#policy(name)
     await this.#visit.parts.identify(policy.rule.identities)
     const reservation = this.#isExempt(policy)
       ? unlimited(this.#reserver, policy)
@@ -108,7 +108,7 @@ export class RequestView implements RequestQuota {
   async spend(name: string, units: number): Promise<void> {
     checkUnits('units of spend', units)
     const { parts, ledger } = this.#visit
-    const policy = policyNamed(this.#services.registry, name)
+    const policy = this.#policy(name)
     refuseLease(policy, 'spent')
     const waiting = parts.identify(policy.rule.identities)
     if (waiting !== undefined) await waiting
@@ -123,13 +123,23 @@ export class RequestView implements RequestQuota {
   async settle(name: string, actual: number): Promise<void> {
     checkUnits('units of settle', actual)
     const { ledger } = this.#visit
-    const policy = policyNamed(this.#services.registry, name)
+    const policy = this.#policy(name)
     refuseToSettleLease(policy, actual)
     this.#visit.refresh(await ledger.settle(ledger.of(policy), actual))
   }
 
   async release(name: string): Promise<void> {
     await this.settle(name, 0)
+  }
+
+  /** A policy as the request has met it, whatever it has become for others meanwhile. */
+  #policy(name: string): QuotaPolicy {
+    const { plan, ledger } = this.#visit
+    return (
+      plan?.policies.find(policy => policy.name === name) ??
+      ledger.accounts.find(({ policy }) => policy.name === name)?.policy ??
+      policyNamed(this.#services.registry, name)
+    )
   }
 
   /** A policy of the route was asked when it was decided; another one is asked now. */

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { FST_QUOTA_ROUTE } from './errors.js'
 import { refuser } from './options.js'
-import { advertised, compilePlan, isAccompanied } from './plan.js'
+import { advertised, compilePlan, isAccompanied, warnOfCosts } from './plan.js'
 import type { Plan } from './plan.js'
 import type { Scope } from './registry.js'
 import { NO_WISH, readRouteQuota } from './route-quota.js'
@@ -15,6 +15,8 @@ const entryOf: unique symbol = Symbol('fastify-quota.route')
 /** A route, and its plan once all policies are known. */
 interface Entry {
   readonly route: string
+  /** Whether it is what answers requests that match no route. */
+  readonly is404: boolean
   readonly instance: FastifyInstance
   readonly wish: RouteWish
   plan: Plan | undefined
@@ -33,6 +35,8 @@ export class RouteTable {
   readonly #warnings: Warnings
   /** Whether there are routes that were declared before the plugin was loaded. */
   early = false
+  /** Called before a plan is looked up, as long as plans may have to become others first. */
+  due: (() => void) | undefined
   #compiled = false
 
   constructor(scopeOf: (instance: FastifyInstance) => Scope, warnings: Warnings) {
@@ -46,7 +50,7 @@ export class RouteTable {
    */
   declare(instance: FastifyInstance, options: RouteOptions): void {
     const route = `${[options.method].flat().join(', ')} ${options.url}`
-    const entry = this.#enter(instance, route, options.config?.quota)
+    const entry = this.#enter(instance, route, options.config?.quota, false)
     this.#entries.push(entry)
     // A copy: Fastify hands the same object to GET and HEAD, and an application may share it between routes.
     const config: object = { ...options.config, [entryOf]: entry }
@@ -62,6 +66,24 @@ export class RouteTable {
     this.#compiled = true
   }
 
+  /**
+   * Plans all routes anew, by the policies now in force: each request that comes from now on has a new plan, each that is in
+   * hand keeps its own.
+   * @throws FST_QUOTA_ROUTE where a route cannot have its policies as they are now; then all plans stay.
+   */
+  replan(): void {
+    if (!this.#compiled) return
+    const plans = this.#entries.map(entry => this.#layOut(entry))
+    for (const [i, entry] of this.#entries.entries()) entry.plan = plans[i]
+  }
+
+  /** Tells again what is to be said about the plans of routes that have one of these policies. */
+  advise(policies: readonly string[]): void {
+    for (const entry of this.#entries) {
+      if (entry.plan?.policies.some(({ name }) => policies.includes(name)) === true) this.#advise(entry)
+    }
+  }
+
   /** Whether `reports` tells all routes, as they are decided. */
   get complete(): boolean {
     return this.#compiled && !this.early
@@ -73,6 +95,7 @@ export class RouteTable {
    * @throws FST_QUOTA_ROUTE or FST_QUOTA_POLICY at every request of such a route, if its `config.quota` is wrong.
    */
   planOf(request: FastifyRequest): Plan | undefined {
+    this.due?.()
     const config = request.routeOptions.config as unknown as Config
     const known = config[entryOf]
     const entry = known === undefined || this.#mayWork(known) ? this.#late(request, config, known) : known
@@ -82,6 +105,7 @@ export class RouteTable {
 
   /** The plan of a route that was declared; `undefined`: it has no quota, or is not known. */
   planIn(config: unknown): Plan | undefined {
+    this.due?.()
     return (config as Config | undefined)?.[entryOf]?.plan
   }
 
@@ -91,10 +115,11 @@ export class RouteTable {
   }
 
   reports(): readonly RouteReport[] {
-    return this.#entries.map(({ route, plan }) => report(route, plan))
+    this.due?.()
+    return this.#entries.filter(({ is404 }) => !is404).map(({ route, plan }) => report(route, plan))
   }
 
-  #enter(instance: FastifyInstance, route: string, quota: unknown): Entry {
+  #enter(instance: FastifyInstance, route: string, quota: unknown, is404: boolean): Entry {
     const scope = this.#scopeOf(instance)
     const wish = readRouteQuota(refuser(FST_QUOTA_ROUTE, `route ${route}`), quota)
     for (const reference of wish.references) {
@@ -102,16 +127,21 @@ export class RouteTable {
       const { name, ...options } = reference
       scope.place(name, options)
     }
-    return { route, instance, wish, plan: undefined, error: undefined, defined: 0 }
+    return { route, is404, instance, wish, plan: undefined, error: undefined, defined: 0 }
   }
 
   #plan(entry: Entry): void {
-    entry.plan = compilePlan(
-      refuser(FST_QUOTA_ROUTE, `route ${entry.route}`),
-      this.#scopeOf(entry.instance), // anew: the instance may have registered more since
-      entry.route,
-      entry.wish
-    )
+    entry.plan = this.#layOut(entry)
+    this.#advise(entry)
+  }
+
+  #layOut({ route, instance, wish }: Entry): Plan | undefined {
+    // The scope is asked for anew: the instance may have registered more since.
+    return compilePlan(refuser(FST_QUOTA_ROUTE, `route ${route}`), this.#scopeOf(instance), wish)
+  }
+
+  #advise(entry: Entry): void {
+    warnOfCosts(entry.route, entry.plan)
     const stages = entry.plan?.stages.filter(stage => stage !== undefined) ?? []
     if (stages.length > 1) this.#warnings.stages(entry.route, stages.map(({ hook }) => hook).join(', '))
     const told = advertised(entry.plan?.policies ?? [])
@@ -133,16 +163,24 @@ export class RouteTable {
       this.#warnings.earlyRoutes(route)
     }
     try {
-      const entry = this.#enter(instance, route, request.routeOptions.config.quota)
+      const entry = this.#enter(instance, route, request.routeOptions.config.quota, request.is404)
       this.#plan(entry)
-      if (!request.is404) this.#entries.push(entry)
+      this.#entries.push(entry)
       return entry
     } catch (error) {
       if (failed === undefined) {
         request.log.error({ err: error }, 'fastify-quota: a route is refused, for its quota cannot be read')
       }
       const defined = this.#scopeOf(instance).registry.policies.size
-      return { route, instance, wish: NO_WISH, plan: undefined, error: error as Error, defined }
+      return {
+        route,
+        is404: request.is404,
+        instance,
+        wish: NO_WISH,
+        plan: undefined,
+        error: error as Error,
+        defined
+      }
     }
   }
 }

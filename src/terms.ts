@@ -101,15 +101,13 @@ export function figures(refuse: Refuse, terms: TermsButQuota, quota: number): Fi
   return { quota, params, capacity, announcedWindow: announced(whole, algorithm, capacity) }
 }
 
-/**
- * The figures of one of `instances` that share a quota: its part of it, rounded down but at least 1, and of the capacity of
- * a bucket.
- */
-export function shared(refuse: Refuse, terms: TermsButQuota, quota: number, instances: number): Figures {
-  const part = (whole: number): number => (whole === 0 ? 0 : Math.max(1, Math.floor(whole / instances)))
-  const burst = terms.burst === undefined ? undefined : part(terms.burst)
-  return figures(refuse, { ...terms, burst }, part(quota))
-}
+/** The part of a quota that one of so many instances has: rounded down, but at least 1. */
+export const shareOf = (whole: number, instances: number): number =>
+  whole === 0 ? 0 : Math.max(1, Math.floor(whole / instances))
+
+/** A quota times a factor of up to 1, rounded down, but at least 1: 0.29 of 100 are 29, although doubles say a little less. */
+export const reducedBy = (whole: number, factor: number): number =>
+  whole === 0 ? 0 : Math.max(1, Math.floor(Number((whole * factor).toPrecision(15))))
 
 /** What the state of a policy depends on, besides its name. Never the quota. */
 export function fingerprint({ algorithm, window, precision, maxDelay }: TermsButQuota): string {

@@ -40,7 +40,7 @@ function visit(policies: QuotaOptions['policies']): Case {
     warnings: createWarnings()
   }
   const refuse = refuser(FST_QUOTA_ROUTE, 'route GET /')
-  const plan = compilePlan(refuse, scope, 'GET /', readRouteQuota(refuse, undefined))!
+  const plan = compilePlan(refuse, scope, readRouteQuota(refuse, undefined))!
   const headers = { 'transfer-encoding': 'chunked' }
   const request = { ip: '192.0.2.1', socket: {}, headers } as FastifyRequest
   const visit = new Visit(request, services)

@@ -18,6 +18,7 @@ import { build as concurrency } from '../examples/concurrency.js'
 import { build as cors } from '../examples/cors.js'
 import { build as firstLimits } from '../examples/first-limits/app.js'
 import { build as legacyFields } from '../examples/legacy-fields.js'
+import { build as liveChange } from '../examples/live-change.js'
 import { build as llmGateway } from '../examples/llm-gateway/app.js'
 import { pretend } from '../examples/llm-gateway/model.js'
 import { tokensIn } from '../examples/llm-gateway/tokens.js'
@@ -119,6 +120,30 @@ t.test('partitions: addresses, users, tenants, users on routes, everybody', asyn
   t.strictSame(await statuses(app, 1, as('ann', '/launch')), [200])
   t.strictSame(await statuses(app, 2, '/launch'), [200, 429])
 })
+
+t.test(
+  'live-change: a quota changes while it is used, for operators, and a wrong one changes nothing',
+  async t => {
+    const app = await opened(t, liveChange())
+    const change = (
+      policy: string,
+      quota: unknown,
+      remoteAddress = '127.0.0.1'
+    ): Promise<LightMyRequestResponse> =>
+      app.inject({ method: 'PUT', url: `/quotas/${policy}`, payload: { quota }, remoteAddress })
+    t.strictSame(await statuses(app, 4), [200, 200, 200, 429])
+    t.equal((await change('burst', 5, '192.0.2.1')).statusCode, 403)
+    t.match((await change('burst', 5)).json(), [
+      { policy: 'burst', from: { quota: 3 }, to: { quota: 5, window: 10_000 }, carriesOver: true }
+    ])
+    const [next] = await answers(app, '/', 1)
+    t.match(next!.headers, { 'ratelimit-policy': '"burst";q=5;w=10, "hourly";q=100;w=3600' })
+    t.strictSame(await statuses(app, 2), [200, 429])
+    for (const wrong of [await change('burst', -5), await change('brst', 9)]) t.equal(wrong.statusCode, 400)
+    t.match((await change('brst', 9)).json(), { error: /did you mean "burst"\?/ })
+    t.strictSame(await statuses(app, 1), [429])
+  }
+)
 
 t.test('stages: before authentication, after it, and with the body', async t => {
   const app = await opened(t, stages())

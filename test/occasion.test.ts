@@ -25,7 +25,7 @@ scope.add({
   secret: { quota: 4, window: '1h', advertise: false, default: false }
 })
 const named = (name: string): QuotaPolicy => registry.policies.get(name)!
-const plan = compilePlan(refuse, scope, 'GET /', readRouteQuota(refuse, undefined))
+const plan = compilePlan(refuse, scope, readRouteQuota(refuse, undefined))
 
 const decisionOf = (...policies: readonly QuotaPolicy[]): Decision => ({
   ...UNDECIDED,

@@ -106,6 +106,7 @@ const TYPES = [
   'PartitionRule',
   'Parts',
   'Place',
+  'PolicyChange',
   'PolicyOptions',
   'PolicyReference',
   'PolicyReport',
@@ -133,6 +134,7 @@ const TYPES = [
   'StoreChange',
   'Subject',
   'Terms',
+  'UpdateOptions',
   'XRateLimit'
 ]
 

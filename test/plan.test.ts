@@ -1,5 +1,5 @@
 import t from 'tap'
-import { compilePlan, policyField } from '../src/plan.js'
+import { compilePlan, policyField, warnOfCosts } from '../src/plan.js'
 import type { Plan } from '../src/plan.js'
 import type { QuotaPolicy } from '../src/policy.js'
 import { Registry, Scope } from '../src/registry.js'
@@ -35,7 +35,7 @@ const POLICIES = {
 }
 
 const plan = (quota: unknown, policies: object = POLICIES): Plan | undefined =>
-  compilePlan(refuse, scopeWith(policies), 'GET /', readRouteQuota(refuse, quota))
+  compilePlan(refuse, scopeWith(policies), readRouteQuota(refuse, quota))
 
 /** What is decided at each hook, and what it costs. */
 const stages = (quota: unknown, policies?: object): object => {
@@ -106,7 +106,7 @@ t.test('a route in place names the policy that is placed', async t => {
   const scope = scopeWith(POLICIES)
   const once = scope.place('once', { quota: 1, window: '1m' })
   const wish = readRouteQuota(refuse, [{ name: 'once', quota: 1, window: '1m' }])
-  t.strictSame(compilePlan(refuse, scope, 'GET /', wish)?.policies, [once])
+  t.strictSame(compilePlan(refuse, scope, wish)?.policies, [once])
 })
 
 t.test('a server without default policies leaves routes alone that name none', async t => {
@@ -176,7 +176,7 @@ t.test('a cost that no quota of a policy ever admits is warned of', async t => {
   ]
   const emitted = t.capture(process, 'emitWarning')
   for (const [quota, warned] of table) {
-    plan(quota, policies)
+    warnOfCosts('GET /', plan(quota, policies))
     t.strictSame(
       emitted().map(({ args: [message, , code] }) => [code, message]),
       warned.map(costs => [
@@ -250,7 +250,7 @@ t.test(
       '"burst";q=20;w=10, "bucket";q=120;w=120, "closed";q=0;w=60, "tokens";q=1000;qu="tokens";w=2, ' +
       '"slots";q=5;qu="concurrent-requests", "queue";q=6;w=6'
     t.equal(policyField(scope.defaults()), field)
-    t.equal(compilePlan(refuse, scope, 'GET /', readRouteQuota(refuse, undefined))?.policyField([]), field)
+    t.equal(compilePlan(refuse, scope, readRouteQuota(refuse, undefined))?.policyField([]), field)
     t.equal(policyField(scope.defaults().filter(({ name }) => name === 'hidden' || name === 'shadow')), '')
   }
 )
@@ -264,7 +264,7 @@ t.test('the policies field of a plan shows the quotas of the request, and is mad
     shadow: { quota: () => 1, window: '1m', mode: 'shadow' }
   })
   const [burst, tier, queue, hidden, shadow] = scope.defaults()
-  const { policyField: field } = compilePlan(refuse, scope, 'GET /', readRouteQuota(refuse, undefined))!
+  const { policyField: field } = compilePlan(refuse, scope, readRouteQuota(refuse, undefined))!
   const limits = (...policies: readonly (QuotaPolicy | undefined)[]): readonly ServiceLimit[] =>
     policies.map(policy => ({ policy }) as ServiceLimit)
   t.equal(field([]), '"burst";q=20;w=10', 'exempt from the plans')

@@ -41,12 +41,13 @@ const OPTIONS =
   'refund, partition, hook, default, exempt, mode, advertise, onStoreFailure, batch, status'
 
 t.test('a policy has the agreed defaults', async t => {
-  const { algorithm, rule, written, withQuota, shareOf, ...policy } = compile(base)
+  const { algorithm, rule, written, withQuota, shareOf, reducedBy, ...policy } = compile(base)
   t.equal(algorithm.name, 'sliding-window')
   t.equal(rule.label, 'ip')
   t.strictSame({ ...(written as object) }, base)
   t.equal(withQuota(11).quota, 11)
   t.equal(shareOf(3).quota, 3)
+  t.equal(reducedBy({ factor: 0.5, reason: 'a test' }).quota, 5)
   t.strictSame(
     { ...policy, toJSON: undefined },
     {
@@ -60,6 +61,7 @@ t.test('a policy has the agreed defaults', async t => {
       announcedWindow: 60,
       prefix: '"daily";r=',
       quotaOf: undefined,
+      reduction: undefined,
       cost: 1,
       metered: false,
       refund: undefined,
@@ -84,7 +86,7 @@ t.test('every option arrives in the policy', async t => {
   const exempt = (): boolean => false
   const cost = (): number => 2
   const refund = (): boolean => true
-  const { algorithm, rule, written, withQuota, shareOf, ...policy } = compile({
+  const { algorithm, rule, written, withQuota, shareOf, reducedBy, ...policy } = compile({
     quota: 60,
     window: 60,
     algorithm: 'token-bucket',
@@ -106,6 +108,8 @@ t.test('every option arrives in the policy', async t => {
   t.equal((written as PolicyOptions).burst, 120)
   t.equal(withQuota(61).capacity, 120)
   t.strictSame([shareOf(7).quota, shareOf(7).capacity], [8, 17])
+  const reduced = reducedBy({ factor: 0.1, reason: 'a test' })
+  t.strictSame([reduced.quota, reduced.capacity], [6, 12])
   t.strictSame(
     { ...policy, toJSON: undefined },
     {
@@ -119,6 +123,7 @@ t.test('every option arrives in the policy', async t => {
       announcedWindow: 120,
       prefix: '"daily";r=',
       quotaOf: undefined,
+      reduction: undefined,
       cost,
       metered: false,
       refund,

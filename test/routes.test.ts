@@ -20,7 +20,7 @@ t.test('a route tells its policies in the order they are decided in', async t =>
     early: { quota: 5, window: '1m', partition: 'global', algorithm: 'token-bucket', burst: 2 }
   })
   const refuse = refuser(FST_QUOTA_ROUTE, 'route GET /')
-  t.strictSame(report('GET /', compilePlan(refuse, scope, 'GET /', readRouteQuota(refuse, { cost: 4 }))), {
+  t.strictSame(report('GET /', compilePlan(refuse, scope, readRouteQuota(refuse, { cost: 4 }))), {
     route: 'GET /',
     policies: [
       {

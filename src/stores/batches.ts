@@ -106,7 +106,8 @@ export class Batches implements FailingStore {
   #hot(charge: Charge, now: number): Hot {
     const key = keyOf(charge)
     const known = this.#known.get(key)
-    if (known !== undefined) {
+    // What is known of another quota says nothing about this one: its units are lost, and its refusals over.
+    if (known !== undefined && (known.limit === undefined || known.limit.policy === charge.policy)) {
       known.count++
       return known
     }

@@ -136,7 +136,6 @@ export class RedisStore implements Store {
   readonly #asked = channel(CALL_CHANNEL)
   readonly #greeting: string
   #clock: () => number = Date.now
-  #policies = 0
   #users = 0
   #opening: Promise<void> | undefined
 
@@ -183,9 +182,9 @@ export class RedisStore implements Store {
     return this.#opening
   }
 
-  expect({ field, exact, largeLog, quota, quotaOf }: QuotaPolicy): string | undefined {
-    this.#policies++
-    this.#counter.expect(field)
+  expect(policy: QuotaPolicy): string | undefined {
+    const { exact, largeLog, quota, quotaOf } = policy
+    this.#counter.expect(policy)
     if (!exact || largeLog || (quotaOf === undefined && quota <= LARGEST_LOG)) return undefined
     const got = quotaOf === undefined ? quota : 'a function'
     return `quota must be at most ${LARGEST_LOG} for an exact log in Redis, which reads and writes all of it for each decision, unless largeLog is true, got ${got}`
@@ -232,7 +231,7 @@ export class RedisStore implements Store {
 
   /** On each new connection: brings the script along, learns the time there, and finds out who is well again. */
   async #greet(): Promise<void> {
-    const counts = Math.min(Math.max(1, this.#policies), MOST_WARMED)
+    const counts = Math.min(Math.max(1, this.#counter.policies), MOST_WARMED)
     for (let count = 1; count <= counts; count++) {
       await this.#calls.greet(Array.from({ length: count }, () => this.#greeting))
     }

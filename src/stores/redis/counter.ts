@@ -1,6 +1,7 @@
 import type { Receipt } from '../../algorithm.js'
 import { whenKnown } from '../../later.js'
 import type { Later } from '../../later.js'
+import type { QuotaPolicy } from '../../policy.js'
 import type { Answer, Charge, Lease, Place, ServiceLimit, Settlement } from '../../store.js'
 import type { Attempt } from '../guard/deadlines.js'
 import type { FailingStore } from '../failure-modes.js'
@@ -27,7 +28,7 @@ export class RedisCounter implements FailingStore {
   readonly #calls: GuardedCalls
   readonly #keyOf: Encoding['keyOf']
   readonly #apart: boolean
-  readonly #fields = new Set<string>()
+  readonly #fields = new Map<string, string>()
   #decisions = 0
 
   /** `apart`: partitions are in different slots of a cluster. */
@@ -37,9 +38,14 @@ export class RedisCounter implements FailingStore {
     this.#apart = apart
   }
 
-  /** Takes note of a field that partitions have. */
-  expect(field: string): void {
-    this.#fields.add(field)
+  /** Takes note of a field that partitions have, one for each policy: one that has another now leaves its old one behind. */
+  expect({ name, field }: QuotaPolicy): void {
+    this.#fields.set(name, field)
+  }
+
+  /** How many policies are known. */
+  get policies(): number {
+    return this.#fields.size
   }
 
   consume(charges: readonly Purchase[], late: (answer: Answer) => void): Attempted<Answer> {
