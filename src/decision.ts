@@ -1,3 +1,4 @@
+import { NEVER, UNKNOWN } from './algorithm.js'
 import type { Answer, Charge, ServiceLimit, Source } from './store.js'
 
 /** What was decided about one request, or one call of `app.quota`. */
@@ -38,9 +39,10 @@ export function decide(
 ): Decision {
   if (answer.source === 'closed') return undecidable('closed', exempt, answer.retryAfter)
   const limits = enforced(answer.limits)
+  const allowed = allAllowed(limits)
   return {
-    outcome: allAllowed(limits) ? 'allowed' : 'refused',
-    limits,
+    outcome: allowed ? 'allowed' : 'refused',
+    limits: allowed ? limits : limits.map(hopeful),
     exempt,
     shadow:
       limits.length === charges.length ? UNDECIDED.shadow : answer.limits.filter(isShadow).map(shadowReport),
@@ -69,6 +71,14 @@ export function join(earlier: Decision, later: Decision): Decision {
     source: later.outcome === 'refused' ? later.source : lessCertain(earlier.source, later.source),
     ...(later.retryAfter === undefined ? {} : { retryAfter: later.retryAfter })
   }
+}
+
+/** A refusal for ever is none if it is the reduced quota that cannot hold the units: that ends. */
+export function hopeful(limit: ServiceLimit): ServiceLimit {
+  const { policy, retryAfter, units } = limit
+  if (retryAfter !== NEVER || policy.reduction === undefined || units > policy.reduction.capacity)
+    return limit
+  return { ...limit, retryAfter: UNKNOWN }
 }
 
 /** Whether a decision was made as it is while nothing fails: only then there are true numbers to tell. */

@@ -148,7 +148,7 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
       endings ||= policy.algorithm.renew !== undefined || policy.refund !== undefined
     }
   }
-  const live = new LivePolicies(registry, table, admission, app.log)
+  const live = new LivePolicies(registry, table, admission, app.log, settings.clock)
   registry.onDefine(policy => {
     admission.check(policy)
     admission.adopt(policy)
@@ -165,6 +165,7 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
     partsOf: request => visit(request).parts,
     routes: () => ({ complete: table.complete, routes: table.reports() }),
     update: options => live.update(options),
+    reduce: options => live.reduce(options),
     openapi: transform => createTransform(documented, transform)
   }
 

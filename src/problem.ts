@@ -62,6 +62,8 @@ export interface RefusingPolicy {
   readonly window: number | undefined
   /** Units the refused request asked for. */
   readonly cost: number
+  /** Why the quota is lower for the time being, as the operator says; `undefined`: it is not. */
+  readonly reduced?: string | undefined
 }
 
 /** What {@link refusalDetail} tells. */
@@ -94,10 +96,12 @@ function hopeless(policy: RefusingPolicy | undefined): string {
   return `This request costs ${price}, more than the ${quota} that quota "${name}" can ever hold: sending it again will not help.`
 }
 
-function reason({ name, quota, unit, window, cost }: RefusingPolicy): string {
+function reason({ name, quota, unit, window, cost, reduced }: RefusingPolicy): string {
   const per = window === undefined ? '' : ` per ${span(window)}`
   const state = cost > 1 ? 'has less left than this request costs' : 'is used up'
-  return `Quota "${name}" allows ${amount(quota, unit)}${per} and ${state}.`
+  const allows = reduced === undefined ? 'allows' : 'for now allows only'
+  const because = reduced === undefined ? '' : ` (${reduced})`
+  return `Quota "${name}" ${allows} ${amount(quota, unit)}${per}${because} and ${state}.`
 }
 
 function amount(count: number, unit: string): string {

@@ -3,7 +3,7 @@ import { decide, undecidable } from './decision.js'
 import type { Decision } from './decision.js'
 import { FST_QUOTA_OPTION } from './errors.js'
 import type { Leases } from './leases.js'
-import type { PolicyChange, UpdateOptions } from './live.js'
+import type { PolicyChange, QuotaReduction, ReduceOptions, UpdateOptions } from './live.js'
 import type { Later } from './later.js'
 import { Ledger } from './ledger.js'
 import { asObject, refuser, show } from './options.js'
@@ -50,6 +50,12 @@ export interface Quota {
    * @throws FST_QUOTA_OPTION for an unknown policy, FST_QUOTA_POLICY and FST_QUOTA_ROUTE as when the app starts.
    */
   update(options: UpdateOptions): readonly PolicyChange[]
+  /**
+   * Lowers quotas for a time, and what clients are told of them, in this process only. Where several reductions meet, the
+   * strictest holds. What was spent counts on, so its end restores all as it would be.
+   * @throws FST_QUOTA_OPTION for a wrong option, and for a policy that nobody has defined.
+   */
+  reduce(options: ReduceOptions): QuotaReduction
   /** Places of `concurrency` that requests and reservations of this app hold, by policy. */
   held(): Readonly<Record<string, number>>
   /** Where quota is counted. */
@@ -74,6 +80,7 @@ export interface Directory {
   partsOf(request: FastifyRequest): RequestParts
   routes: Quota['routes']
   update: Quota['update']
+  reduce: Quota['reduce']
   openapi: Quota['openapi']
 }
 
@@ -163,6 +170,7 @@ export function createQuota(
     store,
     routes: directory.routes,
     update: directory.update,
+    reduce: directory.reduce,
     openapi: directory.openapi
   }
 }

@@ -136,7 +136,8 @@ function draftProblem(decision: Decision, wait: number | undefined): Problem {
         quota: policy.capacity,
         unit: policy.unit,
         window: policy.announcedWindow === 0 ? undefined : policy.announcedWindow * 1000,
-        cost: units
+        cost: units,
+        reduced: policy.reduction?.reason
       })),
       retryAfter: wait,
       never: limits.some(limit => limit.retryAfter === NEVER)

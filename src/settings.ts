@@ -23,7 +23,7 @@ import type { Duration, PolicyOptions, ShortPolicy } from './policy-options.js'
 import type { QuotaPolicy } from './policy.js'
 import type { Identify } from './registry.js'
 import type { Store } from './store.js'
-import { MemoryStore, memoryStore } from './stores/memory.js'
+import { MemoryStore, memoryStore, monotonic } from './stores/memory.js'
 
 /** Under this key, options made of those of another limiter bring along what its routes need. */
 export const adapt: unique symbol = Symbol('fastify-quota.adapt')
@@ -83,6 +83,8 @@ export interface Settings {
   readonly problem: NonNullable<QuotaOptions['problem']> | undefined
   readonly onRefused: QuotaOptions['onRefused']
   readonly wallClock: () => number
+  /** Milliseconds that no clock step disturbs, unless the operator has a clock of his own. */
+  readonly clock: () => number
 }
 
 const OPTIONS = [
@@ -155,7 +157,8 @@ export function readSettings(written: unknown): Settings {
       onRefused === undefined
         ? undefined
         : asFunction(refuse, 'onRefused', onRefused as QuotaOptions['onRefused']),
-    wallClock: wallClock ?? Date.now
+    wallClock: wallClock ?? Date.now,
+    clock: wallClock ?? monotonic
   }
 }
 

@@ -36,6 +36,7 @@ import { build as routes } from '../examples/routes.js'
 import { build as scopes } from '../examples/scopes.js'
 import { build as stages } from '../examples/stages.js'
 import { build as testing } from '../examples/testing.js'
+import { build as underPressure } from '../examples/under-pressure.js'
 import { build as uploads } from '../examples/uploads.js'
 import { build as watch } from '../examples/watch.js'
 import { build as wire } from '../examples/wire.js'
@@ -144,6 +145,22 @@ t.test(
     t.strictSame(await statuses(app, 1), [429])
   }
 )
+
+t.test('under-pressure: half of each quota while the service is busy, and a 503 that says so', async t => {
+  const calm = await opened(t, underPressure())
+  t.strictSame(await statuses(calm, 5), [200, 200, 200, 200, 503])
+  const busy = await opened(t, underPressure({ healthCheck: async () => false, healthCheckInterval: 60_000 }))
+  const all = await answers(busy, '/', 3)
+  t.strictSame(
+    all.map(({ statusCode }) => statusCode),
+    [200, 200, 503]
+  )
+  t.match(all[0]!.headers, { 'ratelimit-policy': '"default";q=2;w=60' })
+  t.match(all[2]!.json(), {
+    type: 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity',
+    detail: /\(the service is busy\)/
+  })
+})
 
 t.test('stages: before authentication, after it, and with the body', async t => {
   const app = await opened(t, stages())

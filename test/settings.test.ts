@@ -2,7 +2,7 @@ import t from 'tap'
 import { compilePolicy } from '../src/policy.js'
 import { checkCap, checkFurtherSettings, readSettings } from '../src/settings.js'
 import type { Store } from '../src/store.js'
-import { MemoryStore, memoryStore } from '../src/stores/memory.js'
+import { MemoryStore, memoryStore, monotonic } from '../src/stores/memory.js'
 
 const policies = { daily: '10/1d' }
 
@@ -29,7 +29,8 @@ t.test('the settings have the agreed defaults', async t => {
     ipv6Prefix: 64,
     problem: undefined,
     onRefused: undefined,
-    wallClock: Date.now
+    wallClock: Date.now,
+    clock: monotonic
   })
 })
 
@@ -38,7 +39,7 @@ t.test('every option arrives in the settings', async t => {
   const partitionKey = (): string => 'acme'
   const onRefused = (): void => undefined
   const store = foreignStore()
-  const { wallClock, ...settings } = readSettings({
+  const { wallClock, clock, ...settings } = readSettings({
     policies,
     identify: {},
     store,
@@ -55,6 +56,7 @@ t.test('every option arrives in the settings', async t => {
   })
   t.equal(settings.store, store)
   t.equal(wallClock, Date.now)
+  t.equal(clock, monotonic)
   t.strictSame(settings, {
     store,
     fields: false,
