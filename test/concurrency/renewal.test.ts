@@ -9,23 +9,23 @@ import { client, get, inflight, listen, until } from './kit.js'
 type Policies = QuotaOptions['policies']
 
 t.test('a place stays taken for as long as the request lives, however short the lease', async t => {
-  let answered = false
+  const second = { answered: false }
   const { app, port, held, untilHeld } = await listen(t, {
     options: { policies: { inflight: { ...inflight, quota: 1, holdFor: '300ms' } } },
     routes: app => {
       app.get('/second', async () => {
         await sleep(1000)
-        answered = true
+        second.answered = true
         return 'done'
       })
     }
   })
   const { received, leave } = client(port, get('/second'))
   await untilHeld(1)
-  while (!answered) {
+  while (!second.answered) {
     const places = await held()
     const { statusCode } = await app.inject('/')
-    if (answered) break
+    if (second.answered) break
     t.strictSame([places, statusCode], [1, 429])
     await sleep(90)
   }
