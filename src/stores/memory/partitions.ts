@@ -15,7 +15,7 @@ export const SHARED_ROW = 0
 
 /** Bytes of a partition besides its string, and of each policy that counts it. */
 const OF_PARTITION = 80
-const OF_CELL = 18
+const OF_CELL = 24
 /** Bytes of each number of a state that is too long for a cell. */
 const OF_NUMBER = 8
 
