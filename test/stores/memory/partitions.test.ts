@@ -108,7 +108,7 @@ t.test('bytes are bounded too, those of strings and of states', async t => {
     it.spend('one', 1, log)
   }
   t.ok(it.partitions.bytes > before + 40 * 8, 'a list counts')
-  for (let i = 0; i < 3; i++) it.spend(`more ${i}`, 1)
+  for (let i = 0; i < 6; i++) it.spend(`more ${i}`, 1)
   t.ok(it.partitions.bytes <= 20_000, 'and is made up for')
 })
 
