@@ -17,7 +17,7 @@ export type Verdict = 'met' | 'met, and the stretch' | 'not met' | 'inconclusive
 
 /** A row, and what came out. */
 export interface Result
-  extends Pick<Row, 'name' | 'stage' | 'measure' | 'unit' | 'target' | 'stretch'>, Figures {
+  extends Pick<Row, 'name' | 'stage' | 'measure' | 'unit' | 'ratioUnit' | 'target' | 'stretch'>, Figures {
   /** The least and the most that the ratio was in a part of the rounds. */
   readonly range: readonly [number, number] | undefined
   readonly verdict: Verdict
@@ -51,7 +51,8 @@ export function judge(rows: readonly Row[], findings: Findings, twins: readonly 
   const uneasy = new Set(twins.filter(({ alike }) => !alike).map(({ stage }) => stage))
   return rows.map(row => {
     const measured = samples.get(row.stage)
-    if (measured === undefined) return { ...row, ...NOTHING, range: undefined, verdict: 'skipped' }
+    if (measured === undefined || !row.subjects.every(subject => measured.has(subject)))
+      return { ...row, ...NOTHING, range: undefined, verdict: 'skipped' }
     const figures = row.figures(measured)
     return {
       ...row,

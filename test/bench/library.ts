@@ -1,8 +1,11 @@
+import Fastify from 'fastify'
 import type { FastifyInstance } from 'fastify'
+import { Redis } from 'ioredis'
 import type * as address from '../../src/address.js'
 import type * as fields from '../../src/fields.js'
 import type * as library from '../../src/index.js'
-import type { QuotaPolicy } from '../../src/index.js'
+import type { Owner } from '../redis/servers.js'
+import type { QuotaPolicy, RedisStore } from '../../src/index.js'
 
 /** What users of ours import. */
 export type Library = typeof library
@@ -43,4 +46,39 @@ const WINDOWS = ['1m', '1d', '1h', '15m', '7d', '30d', '10m', '12h']
 export async function policiesOf(app: FastifyInstance, subject: object): Promise<readonly QuotaPolicy[]> {
   const { limits } = await app.quota.peek(subject as Readonly<Record<string, string>>)
   return limits.map(({ policy }) => policy)
+}
+
+/** A store in the Redis of this run, whose answers are waited for however busy the machine is. */
+export function inRedis(
+  { redisStore }: Library,
+  port: number,
+  owner: Owner,
+  instances: number = 1
+): RedisStore {
+  return redisStore(clientOf(port, owner), {
+    onFailure: 'closed',
+    secret: 's'.repeat(32),
+    prefix: `q${process.pid}`,
+    instances,
+    deadline: 10
+  })
+}
+
+/** A client that is disconnected in the end. */
+export function clientOf(port: number, owner: Owner): Redis {
+  const client = new Redis(port)
+  owner.teardown(() => client.disconnect())
+  return client
+}
+
+/** An app without a server, which is ready. */
+export async function appWith(
+  owner: Owner,
+  register: (app: FastifyInstance) => unknown
+): Promise<FastifyInstance> {
+  const app = Fastify() as unknown as FastifyInstance
+  owner.teardown(() => app.close())
+  await register(app)
+  await app.ready()
+  return app
 }

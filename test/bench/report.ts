@@ -54,7 +54,7 @@ const CHANGES: Cells = ['group', 'subject', 'now', 'then', 'unit', 'ratio', 'ver
 const WORDS = ['', 'measure', 'group', 'subject', 'unit', 'verdict']
 
 function resultCells(result: Result): Cells {
-  const { name, measure, ours, rival, unit, ratio, range, target, stretch, verdict } = result
+  const { name, measure, ours, rival, unit, ratio, ratioUnit = '', range, target, stretch, verdict } = result
   const parts = range === undefined ? '' : range.map(number).join('–')
   return [
     name,
@@ -62,7 +62,7 @@ function resultCells(result: Result): Cells {
     number(ours),
     number(rival),
     unit,
-    number(ratio),
+    number(ratio) + ratioUnit,
     parts,
     bound(target),
     bound(stretch),

@@ -24,7 +24,7 @@ export interface Row {
   /** Names of variants, besides the twins of the stage. */
   readonly subjects: readonly string[]
   readonly figures: (samples: Samples) => Figures
-  /** How the ratio is written: two numbers with the same unit make a plain one. */
+  /** Of a ratio that is none, but what ours is more. */
   readonly ratioUnit?: string
   readonly target?: Bound
   readonly stretch?: Bound
@@ -33,7 +33,7 @@ export interface Row {
 }
 
 /** The parts of a row that say how it is made of samples. */
-export type Making = Pick<Row, 'stage' | 'unit' | 'subjects' | 'figures'>
+export type Making = Pick<Row, 'stage' | 'unit' | 'subjects' | 'figures' | 'ratioUnit' | 'redis'>
 
 export const atMost = (most: number): Bound => ({ most })
 export const atLeast = (least: number): Bound => ({ least })

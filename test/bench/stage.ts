@@ -1,3 +1,5 @@
+import type { Hire } from './worker.js'
+
 /** One thing that is measured, in a process of its own. */
 export interface Subject {
   /** What it is called in samples: its variant, or with another library than that of this tree, something of its own. */
@@ -17,6 +19,8 @@ export interface Effort {
   readonly slice: number
   /** Milliseconds of one round of one loop. */
   readonly batch: number
+  /** Milliseconds of one part of what has to be watched for some time. */
+  readonly watch: number
   /** Partitions, at most: rows ask for up to a million. */
   readonly partitions: number
   /** Port of a Redis for this run, if there is one. */
@@ -36,14 +40,17 @@ export interface Metric {
   readonly better: 'lower' | 'higher'
 }
 
+/** Names of two variants. */
+export type Pair = readonly [string, string]
+
 /** A way of measuring that some rows share. */
 export interface Stage {
   readonly name: string
   /** Two variants that are the same, measured along with the others: where they differ, the machine was not quiet. */
-  readonly twins?: readonly [string, string]
-  /** What the twins are compared by. */
-  readonly metrics: readonly [Metric, ...Metric[]]
-  measure(subjects: readonly Subject[], effort: Effort): Promise<Samples>
+  readonly twins?: Pair
+  /** What twins, and commits, are compared by. */
+  readonly metrics: readonly Metric[]
+  measure(subjects: readonly Subject[], effort: Effort, hire: Hire): Promise<Samples>
 }
 
 /** How much of so many partitions there is in this run. */

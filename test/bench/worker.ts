@@ -1,12 +1,8 @@
-import { spawn } from 'node:child_process'
-import type { ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
-import { pinned } from './pinning.js'
+import type { Owner } from '../redis/servers.js'
 import type { Cores } from './pinning.js'
 import type { Effort, Subject } from './stage.js'
 
-/** What a worker is told as it starts. */
+/** What a worker is told as it begins. */
 export interface Task extends Subject {
   readonly effort: Effort
 }
@@ -14,90 +10,39 @@ export interface Task extends Subject {
 /** What workers tell. */
 export type Numbers = Readonly<Record<string, number>>
 
-const FLAGS = ['--expose-gc', '--max-old-space-size=4096']
-
-/** A subject at work: a process that answers one question after the other. */
-export class Worker {
-  /** What it told when it was ready. */
+/** What a worker tells when it is ready, and how it answers from then on. */
+export interface Ready {
   readonly begun: Numbers
-  readonly #child: ChildProcess
-  readonly #name: string
-
-  private constructor(child: ChildProcess, name: string, begun: Numbers) {
-    this.#child = child
-    this.#name = name
-    this.begun = begun
-  }
-
-  /** Starts a module that calls {@link work}, and waits until it is ready. */
-  static async start(module: URL, task: Task, cores: Cores): Promise<Worker> {
-    const script = fileURLToPath(module)
-    const command = [process.execPath, ...FLAGS, script, JSON.stringify(task)] as const
-    const [program, ...args] = pinned(cores, command)
-    const child = spawn(program, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
-    return new Worker(child, task.name, await answerOf(child, task.name))
-  }
-
-  ask(question: string): Promise<Numbers> {
-    this.#child.send(question)
-    return answerOf(this.#child, this.#name)
-  }
-
-  async end(): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
-    const gone = once(this.#child, 'exit')
-    this.#child.disconnect()
-    await gone
-  }
+  readonly answer: (question: string) => Numbers | Promise<Numbers>
 }
 
-/** The next answer of a process; rejects if it ends instead. */
-function answerOf(child: ChildProcess, name: string): Promise<Numbers> {
-  return new Promise((resolve, reject) => {
-    const answered = (answer: Numbers): void => {
-      child.off('exit', ended)
-      resolve(answer)
-    }
-    const ended = (code: number | null, signal: string | null): void => {
-      child.off('message', answered)
-      reject(new Error(`${name} has ended with ${code ?? signal} instead of an answer`))
-    }
-    child.once('message', answered).once('exit', ended)
-  })
+/** What each module exports that a worker is made of. `owner` ends what it starts. */
+export type Begin = (task: Task, owner: Owner) => Promise<Ready>
+
+/** A subject at work, which answers one question after the other. */
+export interface Worker {
+  readonly begun: Numbers
+  ask(question: string): Promise<Numbers>
+  end(): Promise<void>
 }
 
-/** How a worker answers. */
-export type Answering = (question: string) => Numbers | Promise<Numbers>
+/** Sets a module to work on a task. */
+export type Hire = (module: URL, task: Task, cores: Cores) => Promise<Worker>
 
-/**
- * The side of the worker: begins with its task, tells what it begins with, and answers questions until nobody asks any more.
- */
-export async function work(
-  begin: (task: Task) => Promise<readonly [begun: Numbers, answer: Answering]>
-): Promise<void> {
-  process.on('disconnect', () => process.exit())
-  const [begun, answer] = await begin(JSON.parse(process.argv.at(-1)!) as Task)
-  process.on('message', (question: string) => void reply(answer, question))
-  process.send!(begun)
-}
-
-async function reply(answer: Answering, question: string): Promise<void> {
-  process.send!(await answer(question))
-}
-
-/** Starts the same module for each subject, lets somebody use them, and ends them whatever happens. */
+/** Sets a module to work on all tasks, lets somebody ask, and ends all whatever happens. */
 export async function withWorkers<R>(
+  hire: Hire,
   module: URL,
   tasks: readonly Task[],
   cores: Cores,
   use: (workers: readonly Worker[]) => Promise<R>
 ): Promise<R> {
-  const starting = tasks.map(task => Worker.start(module, task, cores))
+  const hiring = tasks.map(task => hire(module, task, cores))
   try {
-    return await use(await Promise.all(starting))
+    return await use(await Promise.all(hiring))
   } finally {
-    for (const started of await Promise.allSettled(starting)) {
-      if (started.status === 'fulfilled') await started.value.end()
+    for (const hired of await Promise.allSettled(hiring)) {
+      if (hired.status === 'fulfilled') await hired.value.end()
     }
   }
 }

@@ -2,24 +2,27 @@ import type { AddressInfo } from 'node:net'
 import Fastify from 'fastify'
 import type { FastifyInstance } from 'fastify'
 import { libraryOf } from '../library.js'
-import { work } from '../worker.js'
-import type { Numbers } from '../worker.js'
+import type { Begin, Numbers } from '../worker.js'
 import { MANY, keysOf, variantNamed } from './variants.js'
+
+let warm: Promise<void> | undefined
 
 const schema = { response: { 200: { type: 'object', properties: { hello: { type: 'string' } } } } }
 
-await work(async ({ variant, root, effort }) => {
-  await prewarm()
+export const begin: Begin = async ({ variant, root, effort }, owner) => {
+  await (warm ??= prewarm())
   const { limit, host } = variantNamed(variant)
   const keys = keysOf(variant, effort)
   const app = Fastify() as unknown as FastifyInstance
-  await limit({ app, library: await libraryOf(root), partitions: keys })
+  owner.teardown(() => app.close())
+  const library = await libraryOf(root)
+  await limit({ app, library, partitions: keys, redis: effort.redis, owner })
   app.get('/', { schema }, (_request, reply) => void reply.send({ hello: 'world' }))
   await app.listen({ port: 0, host })
   if (keys > MANY) await fill(app, keys)
   const { port } = app.server.address() as AddressInfo
-  return [{ port }, cpu]
-})
+  return { begun: { port }, answer: cpu }
+}
 
 /** Microseconds of CPU that this process has had. */
 function cpu(): Numbers {

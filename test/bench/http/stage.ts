@@ -19,9 +19,9 @@ export const http: Stage = {
     { name: 'cpu', unit: 'µs', better: 'lower' },
     { name: 'wall', unit: 'µs', better: 'lower' }
   ],
-  measure(subjects, effort) {
+  measure(subjects, effort, hire) {
     const tasks = subjects.map(subject => ({ ...subject, effort }))
-    return withWorkers(new URL('server.js', import.meta.url), tasks, 'measured', async workers => {
+    return withWorkers(hire, new URL('server.js', import.meta.url), tasks, 'measured', async workers => {
       const servers = await Promise.all(workers.map((worker, i) => Server.open(subjects[i]!, worker, effort)))
       try {
         for (const server of servers) await server.fill()

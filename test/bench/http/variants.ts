@@ -3,8 +3,9 @@ import type { RateLimitPluginOptions } from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import type { QuotaOptions, Store } from '../../../src/index.js'
-import { PLENTY, policies } from '../library.js'
+import { PLENTY, clientOf, inRedis as storeInRedis, policies } from '../library.js'
 import type { Library } from '../library.js'
+import type { Owner } from '../../redis/servers.js'
 import { partitionsOf } from '../stage.js'
 import type { Effort } from '../stage.js'
 
@@ -14,6 +15,9 @@ export interface Parts {
   readonly library: Library
   /** Partitions that will come. */
   readonly partitions: number
+  /** The port of a Redis, for variants that need one. */
+  readonly redis: number | undefined
+  readonly owner: Owner
 }
 
 /** A server that is compared with others. */
@@ -51,6 +55,8 @@ const ours =
 const byKey = (count: number): Limit => ours(policies(count, 'key') as QuotaOptions['policies'])
 const byAddress = ours(policies(2, 'ip') as QuotaOptions['policies'])
 
+const inRedis = ({ library, redis, owner }: Parts): Store => storeInRedis(library, redis!, owner)
+
 /** Room for all clients that come. */
 const CACHE = 20_000
 
@@ -64,6 +70,17 @@ const theirs =
 
 const BURST = { max: PLENTY, timeWindow: 60_000 }
 const DAILY = { max: PLENTY, timeWindow: DAY }
+
+const theirsInRedis =
+  (...registrations: readonly RateLimitPluginOptions[]): Limit =>
+  parts => {
+    const inRedis = registrations.map((registration, i) => ({
+      ...registration,
+      redis: clientOf(parts.redis!, parts.owner),
+      nameSpace: `${process.pid}-${i}-`
+    }))
+    return theirs(...inRedis)(parts)
+  }
 
 const flexible: Limit = ({ app }) => {
   const limiter = new RateLimiterMemory({ points: PLENTY, duration: 60 })
@@ -95,8 +112,11 @@ const variants: Readonly<Record<string, Pick<Variant, 'limit'> & Partial<Variant
   },
   'ours, IPv4': { limit: byAddress },
   'ours, IPv6': { limit: byAddress, host: '::1' },
+  'ours, Redis': { limit: ours(policies(2, 'key') as QuotaOptions['policies'], inRedis) },
   'rate-limit': { limit: theirs(BURST) },
   'rate-limit twice': { limit: theirs(BURST, DAILY) },
+  'rate-limit, Redis': { limit: theirsInRedis(BURST) },
+  'rate-limit twice, Redis': { limit: theirsInRedis(BURST, DAILY) },
   'rate-limit, refusing': { limit: theirs({ max: 1, timeWindow: DAY }), status: 429 },
   'rate-limiter-flexible': { limit: flexible }
 }

@@ -6,19 +6,20 @@ export const loops: Stage = {
   name: 'loops',
   twins: ['nothing', 'nothing again'],
   metrics: [{ name: 'ns', unit: 'ns', better: 'lower' }],
-  measure(subjects, effort) {
+  measure(subjects, effort, hire) {
     const tasks = subjects.map(subject => ({ ...subject, effort }))
     return withWorkers(
+      hire,
       new URL('looper.js', import.meta.url),
       tasks,
       'measured',
       async (workers): Promise<Samples> => {
         const samples = new Map(subjects.map(({ name }) => [name, { ns: [] as number[] }]))
-        for (let round = -effort.warmUp; round < effort.rounds; round++) {
+        for (let round = 0; round < effort.rounds; round++) {
           for (let turn = 0; turn < workers.length; turn++) {
-            const i = (turn + Math.abs(round)) % workers.length
+            const i = (turn + round) % workers.length
             const { ns } = await workers[i]!.ask('loop')
-            if (round >= 0) samples.get(subjects[i]!.name)!.ns.push(ns!)
+            samples.get(subjects[i]!.name)!.ns.push(ns!)
           }
         }
         return samples

@@ -1,10 +1,10 @@
 import rateLimit from '@fastify/rate-limit'
-import Fastify from 'fastify'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import { serializeList } from 'structured-headers'
 import type { QuotaOptions } from '../../../src/index.js'
-import { PLENTY, addressesOf, fieldsOf, libraryOf, policies, policiesOf } from '../library.js'
+import type { Owner } from '../../redis/servers.js'
+import { PLENTY, addressesOf, appWith, fieldsOf, libraryOf, policies, policiesOf } from '../library.js'
 import { partitionsOf } from '../stage.js'
 import type { Task } from '../worker.js'
 
@@ -15,7 +15,7 @@ export type Loop = (times: number) => unknown
 const STEP = 7919
 
 /** What is made of a task before its time is taken. */
-type Preparing = (task: Task) => Loop | Promise<Loop>
+type Preparing = (task: Task, owner: Owner) => Loop | Promise<Loop>
 
 const variants: Readonly<Record<string, Preparing>> = {
   nothing,
@@ -51,10 +51,10 @@ function nothing(): Loop {
   }
 }
 
-async function ourDecision({ root, effort }: Task): Promise<Loop> {
+async function ourDecision({ root, effort }: Task, owner: Owner): Promise<Loop> {
   const { quota, memoryStore } = await libraryOf(root)
   const store = memoryStore({ maxPartitions: 100_000 })
-  const app = await appWith(app =>
+  const app = await appWith(owner, app =>
     app.register(quota, { policies: options(), identify: { key: () => '' }, store })
   )
   const [burst, daily] = await policiesOf(app, { key: 'k' })
@@ -75,8 +75,8 @@ async function ourDecision({ root, effort }: Task): Promise<Loop> {
   }
 }
 
-async function theirDecision({ effort }: Task): Promise<Loop> {
-  const app = await appWith(app =>
+async function theirDecision({ effort }: Task, owner: Owner): Promise<Loop> {
+  const app = await appWith(owner, app =>
     app.register(rateLimit, {
       max: PLENTY,
       timeWindow: 60_000,
@@ -183,10 +183,3 @@ function reading(known: readonly string[], part: (address: string) => string): L
 }
 
 const options = (): QuotaOptions['policies'] => policies(2, 'key') as QuotaOptions['policies']
-
-async function appWith(register: (app: FastifyInstance) => unknown): Promise<FastifyInstance> {
-  const app = Fastify() as unknown as FastifyInstance
-  await register(app)
-  await app.ready()
-  return app
-}

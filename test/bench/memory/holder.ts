@@ -1,16 +1,16 @@
 import { partitionsOf } from '../stage.js'
-import { work } from '../worker.js'
+import type { Begin } from '../worker.js'
 import { FIRST, variants } from './variants.js'
 import type { Visit } from './variants.js'
 
 /** Times that each client comes. */
 const VISITS = 2
 
-await work(async task => {
+export const begin: Begin = async (task, owner) => {
   const count = partitionsOf(1_000_000, task.effort)
-  const visit = await variants[task.variant]!(task)
-  return [{}, async () => ({ bytes: await bytesOfOne(visit, count) })]
-})
+  const visit = await variants[task.variant]!(task, owner)
+  return { begun: {}, answer: async () => ({ bytes: await bytesOfOne(visit, count) }) }
+}
 
 async function bytesOfOne(visit: Visit, count: number): Promise<number> {
   await come(visit, 'first', FIRST)
