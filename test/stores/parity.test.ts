@@ -50,7 +50,7 @@ const MISTAKES: Readonly<Record<string, readonly [old: string, by: string]>> = {
     'if not refused then write() end'
   ],
   'a peek is written': ["if operation == 'charge' then write() end", 'write()'],
-  'a key never ends': ["redis.call('PEXPIRE', partition.key", 'math.max(0'],
+  'a key never ends': ["redis.call('PEXPIRE', key", 'math.max(0'],
   'a state has 14 digits': [
     'found.state = texts[i] and living(texts[i]) or {}',
     "found.state = texts[i] and living(texts[i]) or {}\nfor j, part in ipairs(found.state) do found.state[j] = tonumber(string.format('%.14g', part)) end"

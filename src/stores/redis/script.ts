@@ -97,25 +97,35 @@ local function sweep(key)
   end
 end
 
--- What grows comes first: Redis refuses that when it is out of memory, and then nothing is written. The expiry of a
--- partition only moves later. It is moved ahead of need, so that a busy one is not told each time.
+-- How long the longest of all policies counts, of those that this call is not about, too.
+local function longest(key)
+  local all, ends = redis.call('HGETALL', key), 0
+  for i = 2, #all, 2 do ends = math.max(ends, (cmsgpack.unpack(all[i]))) end
+  return ends - now
+end
+
+-- The expiry of a partition only moves later. It is moved ahead of need, so that a busy one is not told each time. One that
+-- has none is new, or somebody has taken it away.
+local function expire(key, ttl)
+  local left = redis.call('PTTL', key)
+  if left == -1 then ttl = math.max(ttl, longest(key)) end
+  if left < ttl + ${SPARE} then redis.call('PEXPIRE', key, string.format('%.0f', ttl + ${MARGIN})) end
+end
+
+-- What grows comes first: Redis refuses that when it is out of memory, and then nothing is written.
 local function write()
   for _, partition in ipairs(partitions) do
     local sets, ttl = {}, 0
     for _, name in ipairs(partition.names) do
       local found = partition.slots[name]
-      local text = #found.state > 0 and cmsgpack.pack(now + found.ttl, found.state)
-      if text and text ~= found.text then
-        sets[#sets + 1], sets[#sets + 2] = name, text
+      if #found.state > 0 then
+        local text = cmsgpack.pack(now + found.ttl, found.state)
+        if text ~= found.text then sets[#sets + 1], sets[#sets + 2] = name, text end
         ttl = math.max(ttl, found.ttl)
       end
     end
-    if #sets > 0 then
-      redis.call('HSET', partition.key, unpack(sets))
-      if redis.call('PTTL', partition.key) < ttl + ${SPARE} then
-        redis.call('PEXPIRE', partition.key, string.format('%.0f', ttl + ${MARGIN}))
-      end
-    end
+    if #sets > 0 then redis.call('HSET', partition.key, unpack(sets)) end
+    if ttl > 0 then expire(partition.key, ttl) end
   end
   for _, partition in ipairs(partitions) do
     for _, name in ipairs(partition.names) do

@@ -102,6 +102,23 @@ t.test('the expiry of a partition only moves later', async t => {
   t.ok((await left()) > 0, 'and one that somebody has removed is set again')
 })
 
+t.test('an expiry that somebody has removed is set again by the next decision, for all policies', async t => {
+  const client = clientOf(t, server)
+  const store = await openStore(t, client)
+  const long = compilePolicy('long', { quota: 1, window: '1h' }, [])
+  const short = compilePolicy('short', { quota: 1, window: '10s' }, [])
+  const charge = { partition: 'ip:1', units: 1 }
+  await store.consume([long, short].map(policy => ({ ...charge, policy })))
+  const [key] = (await client.keys('q1:{*}')).filter(name => !name.endsWith(':probe'))
+  for (const policy of [short, long]) {
+    await client.persist(key!)
+    const { limits } = await store.consume([{ ...charge, policy }])
+    t.equal(limits[0]!.allowed, false, 'a refusal changes nothing else')
+    const left = await client.pttl(key!)
+    t.ok(left > 3_590_000 && left <= 3_601_000, `${policy.name}: ${left} ms`)
+  }
+})
+
 t.test('what is empty is not kept', async t => {
   const client = clientOf(t, server)
   const store = await openStore(t, client)
