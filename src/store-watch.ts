@@ -23,8 +23,20 @@ function tell({ state, code, node }: StoreChange, log: FastifyBaseLogger): void 
       `fastify-quota: the store does not answer (${code}), so policies do as onStoreFailure says`
     )
   }
-  log.error({ ...about, err: new FST_QUOTA_STORE(`the store refuses to count: ${code}`) }, FAULT)
+  log.error(
+    { ...about, err: new FST_QUOTA_STORE(`the store refuses to count: ${code}${remedy(code)}`) },
+    FAULT
+  )
 }
+
+/** What to look at when a server lacks a command, or its user may not call it. */
+function remedy(code: string): string {
+  return code === 'NOPERM' || code === 'ERR' ? `; ${NEEDED}` : ''
+}
+
+const NEEDED =
+  'it calls EVALSHA, EVAL, TIME, HMGET, HSET, HDEL, HLEN, HGETALL, PTTL, PEXPIRE, SET; where a script may not call TIME, ' +
+  "give redisStore time: 'caller'"
 
 const FAULT =
   'fastify-quota: the store answers with an error that waiting does not mend, so policies do as onStoreFailure says'

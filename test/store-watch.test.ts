@@ -7,6 +7,7 @@ import quota, { memoryStore } from '../src/index.js'
 import type { Store, StoreChange } from '../src/index.js'
 import { watchStore } from '../src/store-watch.js'
 import { STORE_CHANNEL } from '../src/store.js'
+import { script } from '../src/stores/redis/script.js'
 import { ready } from './plugin/kit.js'
 
 const INFO = 30
@@ -76,6 +77,21 @@ t.test('the node of a cluster is named, if there is one', async t => {
     ['127.0.0.1:7001', undefined, '127.0.0.1:7001', undefined, '127.0.0.1:7001', undefined]
   )
   t.notOk(lines.some(line => Object.keys(line).includes('node') && line.node === undefined))
+})
+
+t.test('where a command is missing, or forbidden, those that are needed are named', async t => {
+  const { app, lines } = logging(t)
+  const store = memoryStore()
+  t.teardown(watchStore(store, app.log))
+  const called = [...script(false).matchAll(/redis\.call\('(\w+)'/g)].map(([, command]) => command!)
+  for (const code of ['NOPERM', 'ERR']) tell(store, 'fault', code)
+  for (const { err } of lines) {
+    const named = /it calls ([A-Z, ]+);/.exec(err!.message)?.[1]!.split(', ')
+    t.strictSame(named?.toSorted(), [...new Set(['EVAL', 'EVALSHA', ...called])].toSorted())
+    t.match(err!.message, "where a script may not call TIME, give redisStore time: 'caller'")
+  }
+  tell(store, 'fault', 'WRONGTYPE')
+  t.equal(lines.at(-1)!.err!.message, 'the store refuses to count: WRONGTYPE')
 })
 
 t.test('what other stores tell is not logged, nor what is told when it is over', async t => {

@@ -36,6 +36,9 @@ const OUTAGES =
 const CONNECTION =
   /Connection is closed|Stream isn't writeable|max retries per request|Cluster (isn't ready|redirections)|slots cache|startup nodes|sentinels are unreachable|Socket timeout|Command timed out/
 
+/** Servers since 7 say no more than ERR when a script does what its user may not. */
+const FORBIDDEN = /^ERR The user executing the script can't\b/
+
 /**
  * What a client rejected with, as a code. Never more than that: an error of a client holds its command, and with it the keys
  * it was sent for.
@@ -46,6 +49,7 @@ export function diagnose(error: unknown): StoreFailure {
   if (outage !== undefined) return withoutEffect(outage)
   if (typeof code === 'string') return new StoreFailure(code)
   if (CONNECTION.test(message)) return new StoreFailure('CONNECTION')
+  if (FORBIDDEN.test(message)) return new StoreFailure('NOPERM', 'fault')
   const [, word] = /^([A-Z]{2,})\b/.exec(message) ?? []
   return new StoreFailure(word ?? 'UNEXPECTED', 'fault')
 }

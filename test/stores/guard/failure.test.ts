@@ -57,6 +57,10 @@ t.test('what the system and the client say of a connection is an outage', async 
 t.test('everything else is a fault, with the first word of Redis as code', async t => {
   for (const [code, message] of [
     ['NOPERM', "NOPERM User default has no permissions to run the 'evalsha' command"],
+    [
+      'NOPERM',
+      "ERR The user executing the script can't run this command or subcommand script: b7c6, on @user_script:1."
+    ],
     ['NOAUTH', 'NOAUTH Authentication required.'],
     ['WRONGPASS', 'WRONGPASS invalid username-password pair or user is disabled.'],
     ['WRONGTYPE', 'WRONGTYPE Operation against a key holding the wrong kind of value'],
