@@ -197,7 +197,8 @@ fieldCase(
       ] as const) {
         await app.quota.reset({ ip: '127.0.0.1' }, names)
         const answer = await ask(app, url)
-        t.strictSame(answer.policies.map(({ name }) => name).sort(), names.toSorted(), url)
+        t.strictSame(new Set(answer.policies.map(({ name }) => name)), new Set(names), url)
+        t.equal(answer.policies.length, names.length)
         t.strictSame(
           answer.limits.map(({ name }) => name),
           names,

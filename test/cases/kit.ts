@@ -1,4 +1,4 @@
-import { request as send } from 'node:http'
+import { Agent, request as send } from 'node:http'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
@@ -8,11 +8,12 @@ import t from 'tap'
 import type { Test } from 'tap'
 import quota, { redisStore } from '../../src/index.js'
 import type { AlgorithmName, QuotaOptions, Store } from '../../src/index.js'
+import { compilePolicy } from '../../src/policy.js'
 import { NOON, members } from '../fixtures/wire.js'
 import type { Member } from '../fixtures/wire.js'
 import { startRedis } from '../redis/servers.js'
 import type { RedisServer } from '../redis/servers.js'
-import { PATIENT, clientOf } from '../stores/redis/kit.js'
+import { PATIENT, clientOf, until } from '../stores/redis/kit.js'
 import type { CaseId } from './ids.js'
 
 /** Declares the test of a case; the title says what is right. */
@@ -89,7 +90,32 @@ export function serveIn(
   return serveWith(t, { ...asOptions(options), store }, build, build.clock ?? new Clock())
 }
 
-/** Runs a probe twice: counted in memory, and on a real Redis that is told the same time. */
+/** An app that counts on a real Redis that is told the time; its keys begin with `prefix`. */
+export async function inRedis(
+  t: Test,
+  options: QuotaOptions | QuotaOptions['policies'],
+  prefix: string,
+  build: Build = {}
+): Promise<Served> {
+  const clock = build.clock ?? new Clock()
+  const store = redisStore(clientOf(t, await redis()), { ...PATIENT, prefix, time: 'caller' })
+  store.useClock(clock.read)
+  const served = await serveIn(t, store, options, { ...build, clock })
+  await untilAnswers(store)
+  return served
+}
+
+/** Waits until Redis has answered for all of many partitions: an app starts without it where that takes long. */
+export async function untilAnswers(store: Store): Promise<void> {
+  const policy = compilePolicy('ready', { quota: 1, window: 1 }, [])
+  const places = Array.from({ length: 50 }, (_, i) => ({ policy, partition: `ready ${i}` }))
+  await until('Redis', async () => {
+    const { limits, source } = await store.peek(places)
+    return source === 'redis' && limits.length === places.length
+  })
+}
+
+/** Runs a probe twice: counted in memory, and on a real Redis. */
 export async function inBothStores(
   t: Test,
   probe: (t: Test, serve: Serve) => Promise<unknown>
@@ -101,11 +127,7 @@ export async function inBothStores(
   await t.test('in Redis', async t => {
     const clock = new Clock()
     const prefix = newPrefix()
-    await probe(t, async (options, build = {}) => {
-      const store = redisStore(clientOf(t, await redis()), { ...PATIENT, prefix, time: 'caller' })
-      store.useClock((build.clock ?? clock).read)
-      return serveIn(t, store, options, { clock, ...build })
-    })
+    await probe(t, (options, build = {}) => inRedis(t, options, prefix, { clock, ...build }))
   })
 }
 
@@ -143,7 +165,10 @@ export interface Told {
   readonly retryAfter: number
 }
 
-/** Sends a request over a connection of its own. */
+/** Those of one app after the other share a connection, as those of a client do. */
+const agent: Agent = new Agent({ keepAlive: true })
+
+/** Sends a request over a socket. */
 export async function ask(app: FastifyInstance, asked: string | Asked = '/'): Promise<Told> {
   const request = typeof asked === 'string' ? { url: asked } : asked
   const { status, headers, body } =
@@ -202,7 +227,7 @@ async function overSocket(
 ): Promise<Response> {
   const port = await portOf(app)
   return new Promise((resolve, reject) => {
-    const request = send({ host: '127.0.0.1', port, path: url, method, headers, agent: false }, response => {
+    const request = send({ host: '127.0.0.1', port, path: url, method, headers, agent }, response => {
       const { statusCode, headers } = response
       text(response).then(body => resolve({ status: statusCode!, headers, body }), reject)
     })
