@@ -75,14 +75,15 @@ export function ofPlan(
   }
 }
 
-type Item = (Charge & { readonly metered: boolean }) | 'open' | 'closed'
+/** What a policy charges; `untried`: nothing, for it is a trial whose quota nobody can tell, and no doubt about the others. */
+type Item = (Charge & { readonly metered: boolean }) | 'open' | 'closed' | 'untried'
 
 function bill(items: readonly Item[], exempt: readonly string[]): Bill {
   const charges = items.filter(item => typeof item !== 'string')
   return {
     charges,
     exempt,
-    failed: items.includes('closed') ? 'closed' : charges.length < items.length ? 'open' : undefined,
+    failed: items.includes('closed') ? 'closed' : items.includes('open') ? 'open' : undefined,
     metered: charges.filter(({ metered }) => metered)
   }
 }
@@ -90,7 +91,7 @@ function bill(items: readonly Item[], exempt: readonly string[]): Bill {
 function priced(faults: OperatorFaults, request: FastifyRequest, parts: Parts, share: Share): Later<Item> {
   const { policy, cost } = share
   return whenKnown(ofPlan(faults, request, policy), known => {
-    if (typeof known === 'string') return known
+    if (typeof known === 'string') return policy.shadow ? 'untried' : known
     const partition = known.rule.resolve(parts)
     const length = known.metered ? bodyLength(request) : undefined
     if (known.metered) return { partition, policy: known, units: length ?? 0, metered: length === undefined }

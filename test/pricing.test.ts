@@ -82,7 +82,7 @@ t.test('one policy that fails closed is enough, and one that fails open is left 
   for (const [policies, failed, charged] of [
     [{ any: {} }, undefined, 1],
     [{ any: {}, open: { ...failing, onStoreFailure: 'open' } }, 'open', 1],
-    [{ trial: { ...failing, mode: 'shadow' } }, 'open', 0],
+    [{ trial: { ...failing, mode: 'shadow' } }, undefined, 0],
     [{ any: {}, local: { ...failing, onStoreFailure: 'local' } }, 'closed', 1],
     [{ open: { ...failing, onStoreFailure: 'open' }, closed: failing }, 'closed', 0]
   ] as const) {
