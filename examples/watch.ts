@@ -29,5 +29,11 @@ export async function build(): Promise<FastifyInstance> {
   app.get('/', () => ({ hello: 'world' }))
   app.get('/counts', { config: { quota: false } }, () => counts)
 
+  // When nobody would be refused who should not be: only for operators, in an app of yours.
+  app.post('/enforce', { config: { quota: false } }, () => {
+    app.quota.update({ policies: { now: { mode: 'shadow' }, next: { mode: 'enforce' } } })
+    return { enforced: 'next' }
+  })
+
   return app
 }

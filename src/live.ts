@@ -151,8 +151,9 @@ export class LivePolicies {
     if (!Array.isArray(names) || names.length === 0)
       return refuseReduction(`policies must be a list of policy names, such as ['daily'], got ${show(names)}`)
     const known = [...this.#registry.written.keys()]
-    const stranger: unknown = names.find(name => !known.includes(name as string))
-    if (stranger === undefined) return [...names] as string[]
+    const wanted = names as readonly string[]
+    const stranger = wanted.find(name => !known.includes(name))
+    if (stranger === undefined) return [...wanted]
     const hint = suggestion(stranger, known) || `; expected ${known.map(show).join(', ')}`
     return refuseReduction(`policies names ${show(stranger)}, which is no policy${hint}`)
   }

@@ -276,7 +276,11 @@ t.test('watch: decisions are counted, those of a shadow policy too', async t => 
     [200, 200, 200, 200, 200, 429]
   )
   t.match(all[0]!.headers, { 'ratelimit-policy': '"now";q=5;w=60' }, 'a shadow policy is not announced')
-  t.match((await app.inject('/counts')).json(), { allowed: 5, refused: 1, none: 0 })
+  t.match((await app.inject('/counts')).json(), { allowed: 5, refused: 1, none: 0, wouldRefuse: 4 })
+  await app.inject({ method: 'POST', url: '/enforce' })
+  const [next] = await answers(app, '/', 1)
+  t.equal(next!.statusCode, 429, 'what it has counted as a trial is spent')
+  t.match(next!.headers, { 'ratelimit-policy': '"next";q=2;w=60' })
 })
 
 t.test('cors: a refusal can be read by a page, and a preflight is free', async t => {

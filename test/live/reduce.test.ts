@@ -172,7 +172,7 @@ t.test('a wrong reduction changes nothing, and says what is wrong', async t => {
       message: `app.quota.reduce: ${message}`
     })
   }
-  t.throws(() => app.quota.reduce({ ...half, for: '10 s' as never }), {
+  t.throws(() => app.quota.reduce({ ...half, for: '10 s' }), {
     message: /^app\.quota\.reduce: for must be/
   })
   t.strictSame(await leftOf(app, ['any']), { any: 6 })
