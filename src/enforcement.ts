@@ -14,6 +14,7 @@ import { MeteredBody } from './metering.js'
 import { OwnOccasion } from './occasion.js'
 import type { Plan, Stage } from './plan.js'
 import { awaitRefunds } from './refunds.js'
+import { RefusalLog } from './refusal-log.js'
 import { correctFields, sendRefusal, writeFields } from './response.js'
 import type { Wire } from './response.js'
 import type { Settings } from './settings.js'
@@ -35,15 +36,22 @@ export class Enforcement {
   readonly #leases: Leases
   readonly #wire: Wire
   readonly #onRefused: Settings['onRefused']
+  readonly #refusals: RefusalLog | undefined
   readonly #decisions = channel(DECISION_CHANNEL)
   #forwardingSeen = false
   #lateAsked = -Infinity
 
-  constructor(services: Services, leases: Leases, wire: Wire, onRefused: Settings['onRefused']) {
+  constructor(
+    services: Services,
+    leases: Leases,
+    wire: Wire,
+    { onRefused, logRefusals }: Pick<Settings, 'onRefused' | 'logRefusals'>
+  ) {
     this.#services = services
     this.#leases = leases
     this.#wire = wire
     this.#onRefused = onRefused
+    this.#refusals = logRefusals === false ? undefined : new RefusalLog(logRefusals)
   }
 
   /** The request comes in, on a route with a plan. */
@@ -174,6 +182,7 @@ export class Enforcement {
 
   /** Tells the operator of a refusal. */
   tell(decision: Decision, request: FastifyRequest): void {
+    this.#refusals?.tell(decision, request.log)
     if (this.#onRefused === undefined) return
     const report = (error: unknown): void =>
       this.#services.faults.report(request.log, 'onRefused', error, 'nobody was told')

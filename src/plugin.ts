@@ -134,7 +134,7 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
     jitter: createJitter(settings.jitter),
     partitionKey: createPartitionKey(settings.partitionKey, store, faults)
   }
-  const enforcement = new Enforcement(services, leases, wire, settings.onRefused)
+  const enforcement = new Enforcement(services, leases, wire, settings)
   const table = new RouteTable(instance => scopeOf(instance)!, warnings)
   const publish = enforcement.publish.bind(enforcement)
   let endings = false

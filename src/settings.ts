@@ -62,6 +62,8 @@ export interface QuotaOptions {
   readonly problem?: (((decision: Decision, request: FastifyRequest) => object) | false) | undefined
   /** Told of every refusal of a request; what it throws is logged, and it is not waited for. */
   readonly onRefused?: ((decision: Decision, request: FastifyRequest) => void) | undefined
+  /** How often each policy's refusals are a line in the request's log, or `false`: never; default `'1m'`. */
+  readonly logRefusals?: Duration | false | undefined
   /** Milliseconds, for tests and simulation; memory store only; default: a monotonic clock on the epoch. */
   readonly clock?: (() => number) | undefined
   /** Told of the app before the plugin adds its hooks. @internal */
@@ -82,6 +84,8 @@ export interface Settings {
   readonly ipv6Prefix: number
   readonly problem: NonNullable<QuotaOptions['problem']> | undefined
   readonly onRefused: QuotaOptions['onRefused']
+  /** Milliseconds; `false`: refusals are not logged. */
+  readonly logRefusals: number | false
   readonly wallClock: () => number
   /** Milliseconds that no clock step disturbs, unless the operator has a clock of his own. */
   readonly clock: () => number
@@ -101,6 +105,7 @@ const OPTIONS = [
   'ipv6Prefix',
   'problem',
   'onRefused',
+  'logRefusals',
   'clock'
 ] as const satisfies readonly (keyof QuotaOptions)[]
 
@@ -141,6 +146,7 @@ export function readSettings(written: unknown): Settings {
   const options = readKnown(refuse, written)
   const { fields = 'draft-11', legacy = false, select = 'all', cap, jitter = false } = options
   const { partitionKey = false, sdkHints = false, ipv6Prefix = 64, problem, onRefused, clock } = options
+  const { logRefusals = '1m' } = options
   const wallClock = clock === undefined ? undefined : steady(refuse, clock)
   return {
     store: readStore(refuse, options['store'], wallClock),
@@ -157,6 +163,7 @@ export function readSettings(written: unknown): Settings {
       onRefused === undefined
         ? undefined
         : asFunction(refuse, 'onRefused', onRefused as QuotaOptions['onRefused']),
+    logRefusals: logRefusals === false ? false : asDuration(refuse, 'logRefusals', logRefusals),
     wallClock: wallClock ?? Date.now,
     clock: wallClock ?? monotonic
   }

@@ -60,7 +60,7 @@ t.test('plugin options that are wrong stop the app', async t => {
   const user = (): string => 'me'
   const known =
     'expected policies, identify, store, fields, legacy, select, cap, jitter, partitionKey, sdkHints, ipv6Prefix, ' +
-    'problem, onRefused, clock'
+    'problem, onRefused, logRefusals, clock'
   const store = {
     consume: () => ({ limits: [], source: 'redis' }),
     settle: () => ({ limits: [], source: 'redis' }),

@@ -29,6 +29,7 @@ t.test('the settings have the agreed defaults', async t => {
     ipv6Prefix: 64,
     problem: undefined,
     onRefused: undefined,
+    logRefusals: 60_000,
     wallClock: Date.now,
     clock: monotonic
   })
@@ -52,7 +53,8 @@ t.test('every option arrives in the settings', async t => {
     sdkHints: true,
     ipv6Prefix: 56,
     problem,
-    onRefused
+    onRefused,
+    logRefusals: '30s'
   })
   t.equal(settings.store, store)
   t.equal(wallClock, Date.now)
@@ -68,8 +70,10 @@ t.test('every option arrives in the settings', async t => {
     sdkHints: true,
     ipv6Prefix: 56,
     problem,
-    onRefused
+    onRefused,
+    logRefusals: 30_000
   })
+  t.equal(readSettings({ policies, logRefusals: false }).logRefusals, false)
   t.equal(readSettings({ policies, problem: false }).problem, false)
   t.equal(readSettings({ policies, ipv6Prefix: 1 }).ipv6Prefix, 1)
   t.equal(readSettings({ policies, ipv6Prefix: 128 }).ipv6Prefix, 128)
@@ -130,7 +134,7 @@ t.test('what is written wrongly is refused with the option, the value and what w
   }
   const known =
     'expected policies, identify, store, fields, legacy, select, cap, jitter, partitionKey, sdkHints, ipv6Prefix, ' +
-    'problem, onRefused, clock'
+    'problem, onRefused, logRefusals, clock'
   const store = 'store must be memoryStore(…), redisStore(…) or another Store, got'
   const legacy =
     "legacy must be false, 'draft-6', 'draft-7', 'llm' or { style: 'x-ratelimit', reset: 'delta' | 'epoch' }, got"
