@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { pinned } from './pinning.js'
 import type { Hire, Numbers } from './worker.js'
 
-const FLAGS = ['--expose-gc', '--max-old-space-size=4096']
+const FLAGS = ['--expose-gc', '--max-old-space-size=4096', '--no-warnings']
 
 /** What a test runner adds to all processes has no place in those that are measured. */
 const BESIDES = { NODE_OPTIONS: '', NODE_V8_COVERAGE: '' }
