@@ -10,6 +10,8 @@ import { build as graphql } from '../examples/graphql.js'
 import { pointsOf } from '../examples/graphql/points.js'
 import { build as jobs, work } from '../examples/jobs.js'
 import type { Letter } from '../examples/jobs.js'
+import { PROXIES, build as proxies } from '../examples/proxies.js'
+import { build as sizing } from '../examples/sizing.js'
 import { build as websocket } from '../examples/websocket.js'
 
 /** The app, which listens and is closed when the test ends. */
@@ -237,4 +239,35 @@ t.test('jobs: a worker that waits can be ended', async t => {
   )
   setImmediate(() => stop.abort())
   await t.rejects(working, { name: 'AbortError' })
+})
+
+t.test('proxies: each chain tells the address of the client, whatever the client adds to it', async t => {
+  const chains = {
+    local: { from: '127.0.0.1', chain: '203.0.113.9' },
+    alb: { from: '10.0.4.20', chain: '203.0.113.9' },
+    cloudflare: { from: '127.0.0.1', chain: '203.0.113.9, 173.245.48.7' }
+  }
+  for (const [name, { from, chain }] of Object.entries(chains)) {
+    const app = await proxies(PROXIES[name as keyof typeof PROXIES])
+    t.teardown(() => app.close())
+    const ask = (forged: string): InjectOptions => ({
+      url: '/',
+      remoteAddress: from,
+      headers: { 'x-forwarded-for': `${forged}${chain}` }
+    })
+    t.strictSame((await app.inject(ask(''))).json(), { you: '203.0.113.9' }, name)
+    t.equal((await app.inject(ask('198.51.100.1, '))).statusCode, 429, name)
+    const stranger = await app.inject({ ...ask('198.51.100.2, '), remoteAddress: '192.0.2.1' })
+    t.strictSame(stranger.json(), { you: '192.0.2.1' }, `${name}: who is no proxy is not believed`)
+  }
+})
+
+t.test('sizing: a client has its bursts, and all together what the service bears', async t => {
+  const app = await served(t, sizing())
+  const first = await app.inject('/')
+  t.equal(first.headers['ratelimit-policy'], '"service";q=300;w=1, "page";q=50;w=10, "hourly";q=3000;w=3600')
+  const statuses = await Promise.all(
+    Array.from({ length: 50 }, async () => (await app.inject('/')).statusCode)
+  )
+  t.equal(statuses.filter(status => status === 429).length, 1)
 })
