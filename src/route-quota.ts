@@ -82,7 +82,8 @@ function readReferences(refuse: Refuse, option: string, written: unknown): reado
   if (!Array.isArray(written)) return refuse(`${option} must be a list of policy names, got ${show(written)}`)
   if (written.length === 0)
     refuse(`${option} must name at least one policy, got []; for no quota at all write quota: false`)
-  return written.map(reference => readReference(refuse, option, reference))
+  // A hole in a list is a mistake like any other: `map` would leave it there.
+  return Array.from(written, reference => readReference(refuse, option, reference))
 }
 
 function readReference(refuse: Refuse, option: string, reference: unknown): PolicyReference {

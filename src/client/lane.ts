@@ -8,6 +8,7 @@ import { Round } from './round.js'
 import type { Turn } from './round.js'
 import type { Ticket } from './ticket.js'
 import type { Timing } from './timing.js'
+import { dateOf } from './waits.js'
 
 /** What a client asks of its own requests. */
 export interface Bounds {
@@ -155,7 +156,7 @@ export class Lane {
   }
 
   #giveUp({ reject }: Waiting, turn: Turn): Outcome {
-    reject(new QuotaWaitError(new Date(turn.at), policiesOf(turn)))
+    reject(new QuotaWaitError(dateOf(turn.at), policiesOf(turn)))
     return 'leaves'
   }
 }

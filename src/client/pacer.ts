@@ -8,6 +8,7 @@ import { plainCosts } from './outgoing.js'
 import type { OutgoingRequest } from './outgoing.js'
 import { Ticket } from './ticket.js'
 import { Trip } from './trip.js'
+import { dateOf } from './waits.js'
 
 /** The most servers that are remembered; of more, those that are idle are forgotten. */
 const MOST_LANES = 1000
@@ -29,7 +30,7 @@ export class Pacer {
     const { retryMethods, onWait } = this.#settings
     const load = { route: this.#routeOf(request), costs: this.#costsOf(request) }
     const ticket = new Ticket(load, this.#priorityOf(request), ({ policies, until }) =>
-      onWait({ request, policies, until: new Date(until) })
+      onWait({ request, policies, until: dateOf(until) })
     )
     const retries =
       repeatable === 'repeatable' && retryMethods.has(request.method) ? this.#settings.retries : 0

@@ -76,18 +76,22 @@ function readOlder(head: Head, clocks: Clocks): Policies {
   return { told, complete: false, named: told.length === 0 }
 }
 
+/** The first ones are the closest to their end; who tells of more than so many keeps clients busy with nothing else. */
+const MOST_TOLD = 100
+
 function readDraft(head: Head): Policies | undefined {
-  const limits = parseRateLimit(head.field(DRAFT_11.field.limit))
-  const policies = parseRateLimitPolicy(head.field(DRAFT_11.field.policy))
-  if (limits === undefined && policies === undefined) return undefined
-  const pairs = (limits ?? []).map(limit => ({ limit, policy: policyOf(limit, policies ?? []) }))
-  const untold = (policies ?? []).filter(policy => !pairs.some(pair => pair.policy === policy))
+  const limits = parseRateLimit(head.field(DRAFT_11.field.limit))?.slice(0, MOST_TOLD)
+  const listed = parseRateLimitPolicy(head.field(DRAFT_11.field.policy))
+  if (limits === undefined && listed === undefined) return undefined
+  const policies = listed?.slice(0, MOST_TOLD) ?? []
+  const pairs = (limits ?? []).map(limit => ({ limit, policy: policyOf(limit, policies) }))
+  const untold = policies.filter(policy => !pairs.some(pair => pair.policy === policy))
   return {
     told: [
       ...pairs.map(({ limit, policy }) => tell(limit, policy, limit)),
       ...untold.map(policy => tell(policy, policy))
     ],
-    complete: policies !== undefined,
+    complete: listed?.length === policies.length,
     named: true
   }
 }
@@ -121,4 +125,4 @@ const milliseconds = (seconds: number | undefined): number | undefined =>
   seconds === undefined ? undefined : seconds * 1000
 
 const keyOf = ({ partitionKey = new Uint8Array() }: RateLimitItem | RateLimitPolicyItem): string =>
-  String.fromCharCode(...partitionKey)
+  Array.from(partitionKey, byte => String.fromCharCode(byte)).join('')

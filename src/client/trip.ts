@@ -6,6 +6,7 @@ import { read } from './reading.js'
 import type { Reading } from './reading.js'
 import type { Ticket } from './ticket.js'
 import type { Head } from './told.js'
+import { dateOf } from './waits.js'
 
 interface Plan {
   readonly request: OutgoingRequest
@@ -79,7 +80,7 @@ export class Trip {
     const { lane, ticket, request, retries, settings } = this.#plan
     const { policies, blocks, hopeless } = lane.refused(this.#flight!, ticket, reading, violated)
     const retried = this.#attempt <= retries && !hopeless && !reading.final
-    const until = new Date(Math.max(settings.timing.now(), ...blocks.map(({ at }) => at)))
+    const until = dateOf(Math.max(settings.timing.now(), ...blocks.map(({ at }) => at)))
     settings.onRefused({ request, status: reading.status, policies, attempt: this.#attempt, retried, until })
     return retried
   }

@@ -17,6 +17,14 @@ const FIRST_EPOCH_MS = 1e12
 /** A reset farther away than this is no reset but a misunderstanding. */
 const LONGEST_RESET = 366 * 86_400_000
 
+/** The last moment that a Date can hold, in milliseconds of the epoch (ECMA-262, "Time Values"). */
+const LAST_DATE = 8.64e15
+
+/** A moment in milliseconds of the epoch as a date; one that no date can hold, as the last there is. */
+export function dateOf(time: number): Date {
+  return new Date(Math.min(time, LAST_DATE))
+}
+
 const DURATION =
   /^(?=\d)(?:(\d{1,6})h)?(?:(\d{1,6})m(?!s))?(?:(\d{1,9}(?:\.\d+)?)s)?(?:(\d{1,12}(?:\.\d+)?)ms)?$/
 const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/

@@ -212,3 +212,17 @@ t.test('the first request to a server goes alone, and then each time twice as ma
   await all(one, 5)
   t.strictSame(one.seconds(), [0, 0.1, 0.1, 0.2, 0.2])
 })
+
+t.test('a server may ask for a wait that no date can hold', async t => {
+  const wait = '999999999999999'
+  for (const fields of [{ 'retry-after': wait }, { ratelimit: `"p";r=0;t=${wait}` }]) {
+    const { time, api, refusals } = world([refused(fields)])
+    const error = { name: 'QuotaWaitError', code: 'QUOTA_WAIT', retryAt: new Date(8.64e15) }
+    await t.rejects(time.run(api(URL_OF_ALL)), error)
+    t.strictSame(
+      refusals.map(({ until }) => until.getTime()),
+      [8.64e15]
+    )
+    await t.rejects(time.run(api(URL_OF_ALL)), error)
+  }
+})

@@ -100,3 +100,20 @@ t.test('a server may ask not to be asked again', async t => {
   t.equal(reading(429, { 'x-should-retry': 'true' }).final, false)
   t.equal(reading(429, {}).final, false)
 })
+
+t.test('a partition key may be as long as a field', async t => {
+  const { told } = reading(200, { ratelimit: `"a";r=1;pk=:${'QUJD'.repeat(60_000)}:, "a";r=2;pk=:QUJD:` })
+  t.equal(told[0]?.partitionKey.length, 180_000)
+  t.equal(told[1]?.partitionKey, 'ABC')
+})
+
+t.test('of more policies than any server has, the first are read', async t => {
+  const names = Array.from({ length: 20_000 }, (_, i) => `"${i}"`)
+  const { told, complete } = reading(200, {
+    'ratelimit-policy': names.map(name => `${name};q=1`).join(', '),
+    ratelimit: names.map(name => `${name};r=1`).join(', ')
+  })
+  t.equal(told.length, 100)
+  t.equal(complete, false)
+  t.match(told.at(-1), { policy: '99', quota: 1, available: 1 })
+})

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseReset, parseRetryAfter } from '../../src/client/waits.js'
+import { dateOf, parseReset, parseRetryAfter } from '../../src/client/waits.js'
 
 const now = Date.UTC(2026, 10, 30, 12)
 const clocks = { date: undefined, now }
@@ -60,4 +60,9 @@ t.test('the reset of older fields is told apart by its form', async t => {
 
 t.test('a moment is compared with the server’s own clock, if it shows it', async t => {
   t.equal(parseReset(String(epoch - 3600 + 60), server), 61_000)
+})
+
+t.test('what no date can hold is the last there is', async t => {
+  t.strictSame(dateOf(now), new Date(now))
+  for (const far of [8.64e15 + 1, 1e18, Infinity]) t.strictSame(dateOf(far), new Date(8.64e15))
 })

@@ -162,7 +162,11 @@ export class GuardedCalls {
     const fenced = this.#clock === undefined && !call.command.patient
     const fence = fenced ? call.guard.time.at(call.attempt.due) : 0
     this.#client.execute(call.command, this.#clock?.() ?? 0, fence).then(
-      text => this.#take(call, decode(text), sent, again),
+      (answer: unknown) => {
+        const reply = decode(answer, call.command.numbers)
+        if (reply === undefined) this.#reject(call, new StoreFailure('REPLY', 'fault'))
+        else this.#take(call, reply, sent, again)
+      },
       (error: unknown) => this.#reject(call, diagnose(error))
     )
   }
@@ -217,7 +221,8 @@ export class GuardedCalls {
       keys: keys.map(probed),
       fields: 0,
       items: [],
-      patient: false
+      patient: false,
+      numbers: 0
     }
     const reply = await this.#ask(command, guard, this.begin())
     return reply instanceof StoreFailure && reply.kind === 'outage' ? reply.code : undefined

@@ -14,6 +14,8 @@ export interface Command {
   readonly items: readonly string[]
   /** Whether it is worth doing when nobody waits for it any more. */
   readonly patient: boolean
+  /** How many numbers answer it. */
+  readonly numbers: number
 }
 
 /** A charge that may buy more units than it needs. */
@@ -33,9 +35,15 @@ export interface Reply {
   readonly numbers: readonly number[]
 }
 
-export function decode(text: string): Reply {
-  const [now = 0, fenced = 0, ...numbers] = text.split(' ').map(Number)
-  return { now, fenced: fenced === 1, numbers }
+const REPLY = /^\d{1,16} [01](?: -?\d{1,16})*$/
+
+/** Reads the answer to a command with so many numbers; `undefined`: it is none that the script has given. */
+export function decode(text: unknown, expected: number): Reply | undefined {
+  if (typeof text !== 'string' || !REPLY.test(text)) return undefined
+  const [now = 0, fence = 0, ...numbers] = text.split(' ').map(Number)
+  const fenced = fence === 1
+  if (numbers.length !== (fenced ? 0 : expected)) return undefined
+  return [now, ...numbers].every(Number.isSafeInteger) ? { now, fenced, numbers } : undefined
 }
 
 /** The keys of a call, and what it says about each place: the place of its key, and its policy. */
@@ -65,8 +73,8 @@ class Items {
     for (const { at, units } of charges) this.words.push(String(at), String(units))
   }
 
-  command(operation: Operation, fields: number): Command {
-    return { operation, keys: this.keys, fields, items: this.words, patient: false }
+  command(operation: Operation, fields: number, numbers: number): Command {
+    return { operation, keys: this.keys, fields, items: this.words, patient: false, numbers }
   }
 }
 
@@ -87,7 +95,7 @@ export function chargeCommand(
     const { units, policy, ahead = 0, shares = 1 } = charge
     items.words.push(String(units), policy.shadow ? '1' : '0', String(ahead), String(shares))
   }
-  return items.command(operation, fields)
+  return items.command(operation, fields, OF_A_LIMIT * charges.length)
 }
 
 export function settleCommand({ keyOf, fields }: Encoding, settlements: readonly Settlement[]): Command {
@@ -97,7 +105,7 @@ export function settleCommand({ keyOf, fields }: Encoding, settlements: readonly
     items.words.push(String(settlement.actual))
     items.receipts(settlement.charges)
   }
-  return { ...items.command('settle', fields), patient: settlements.every(isRelease) }
+  return { ...items.command('settle', fields, OF_A_LIMIT * settlements.length), patient: settlements.every(isRelease) }
 }
 
 export function renewCommand({ keyOf, fields }: Encoding, leases: readonly Lease[]): Command {
@@ -106,7 +114,8 @@ export function renewCommand({ keyOf, fields }: Encoding, leases: readonly Lease
     items.place(lease)
     items.receipts(lease.charges)
   }
-  return items.command('renew', fields)
+  const receipts = leases.reduce((sum, { charges }) => sum + charges.length, 0)
+  return items.command('renew', fields, OF_A_RECEIPT * receipts)
 }
 
 export function resetCommand({ keyOf, fields }: Encoding, places: readonly Place[]): Command {
@@ -115,11 +124,14 @@ export function resetCommand({ keyOf, fields }: Encoding, places: readonly Place
     items.partition(partition)
     items.words.push(policy.field)
   }
-  return items.command('reset', fields)
+  return items.command('reset', fields, 0)
 }
 
 /** Numbers that the script tells of each limit. */
 const OF_A_LIMIT = 7
+
+/** Numbers that it tells of each receipt of a lease: when it ends, and its units. */
+const OF_A_RECEIPT = 2
 
 /** The limits of a call about these charges, in their order. */
 export function limitsOf(charges: readonly Charge[], { numbers }: Reply): readonly ServiceLimit[] {
@@ -145,8 +157,8 @@ export function receiptsOf(leases: readonly Lease[], { numbers }: Reply): readon
   let next = 0
   return leases.map(({ charges }) =>
     charges.flatMap(() => {
-      const [at = 0, units = 0] = numbers.slice(next, next + 2)
-      next += 2
+      const [at = 0, units = 0] = numbers.slice(next, next + OF_A_RECEIPT)
+      next += OF_A_RECEIPT
       return units === 0 ? [] : [{ at, units }]
     })
   )

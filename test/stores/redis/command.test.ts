@@ -99,13 +99,36 @@ t.test('a quota of a plan has words of its own', async t => {
 })
 
 t.test('a reply is the time there, whether it came too late, and numbers', async t => {
-  t.strictSame(decode('1753900000123 0'), { now: 1_753_900_000_123, fenced: false, numbers: [] })
-  t.strictSame(decode('1753900000123 1'), { now: 1_753_900_000_123, fenced: true, numbers: [] })
-  t.strictSame(decode('1 0 9007199254740991 -1'), { now: 1, fenced: false, numbers: [2 ** 53 - 1, -1] })
+  t.strictSame(decode('1753900000123 0', 0), { now: 1_753_900_000_123, fenced: false, numbers: [] })
+  t.strictSame(decode('1753900000123 1', 7), { now: 1_753_900_000_123, fenced: true, numbers: [] })
+  t.strictSame(decode('1 0 9007199254740991 -1', 2), { now: 1, fenced: false, numbers: [2 ** 53 - 1, -1] })
+})
+
+t.test('what the script cannot have said is no reply', async t => {
+  const nonsense = [
+    undefined,
+    null,
+    7,
+    [],
+    ['5 0'],
+    '',
+    ' ',
+    '5',
+    '5 2',
+    'nan 0',
+    '5 0 nan',
+    '5 0 1.5',
+    '5 0 1 ',
+    '-5 0'
+  ]
+  for (const answer of nonsense) t.equal(decode(answer, 0), undefined, String(answer))
+  for (const answer of ['5 0', '5 0 1', '5 0 1 2 3', '5 1 1 2', '5 0 1 9007199254740993']) {
+    t.equal(decode(answer, 2), undefined, `${answer}, where two numbers are expected`)
+  }
 })
 
 t.test('the numbers of a charge are seven, the last two its receipt', async t => {
-  const reply = decode('5 0 1 3 10000 0 0 5 2 0 0 0 -2 0 25 0')
+  const reply = decode('5 0 1 3 10000 0 0 5 2 0 0 0 -2 0 25 0', 14)!
   const charges = [
     { partition: 'a', policy: burst, units: 2 },
     { partition: 'a', policy: slots, units: 1 }
@@ -142,7 +165,7 @@ t.test('what has ended is renewed for no units, which is no receipt', async t =>
     { ...lease, charges: [] },
     { ...lease, charges: [one] }
   ]
-  t.strictSame(receiptsOf(leases, decode('5 0 25 0 25 2 25 1')), [
+  t.strictSame(receiptsOf(leases, decode('5 0 25 0 25 2 25 1', 6)!), [
     [{ at: 25, units: 2 }],
     [],
     [{ at: 25, units: 1 }]

@@ -20,7 +20,8 @@ const probe = (...keys: readonly string[]): Command => ({
   keys,
   fields: 0,
   items: [],
-  patient: false
+  patient: false,
+  numbers: 0
 })
 const nobody = async (): Promise<void> => {}
 

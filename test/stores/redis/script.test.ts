@@ -17,13 +17,15 @@ const T0 = 1_753_900_000_123
 
 /** A call at a time of the caller's; 0: of the server's. */
 async function call(
-  { operation, keys, fields, items }: Command,
+  { operation, keys, fields, items, numbers }: Command,
   time: number = T0,
   fence: number = 0
 ): Promise<Reply> {
   const head = [operation, time, fence, fields]
   const text = (await redis.eval(script(true), keys.length, ...keys, ...head, ...items)) as string
-  return decode(text)
+  const reply = decode(text, numbers)
+  if (reply === undefined) throw new Error(`the script has answered ${text}`)
+  return reply
 }
 
 const charging = (
@@ -37,7 +39,8 @@ const probe = (...keys: readonly string[]): Command => ({
   keys,
   fields: 0,
   items: [],
-  patient: false
+  patient: false,
+  numbers: 0
 })
 
 async function serverTime(): Promise<number> {
