@@ -11,7 +11,7 @@ import { ScriptClient } from '../../../src/stores/redis/script-client.js'
 import { startProxy } from '../../redis/proxy.js'
 import type { Proxy } from '../../redis/proxy.js'
 import { startRedis } from '../../redis/servers.js'
-import { StillTime, clientOf, until } from './kit.js'
+import { StillTime, clientOf, rewriting, until } from './kit.js'
 
 t.setTimeout(120_000)
 
@@ -118,6 +118,32 @@ t.test('calls of one decision have one deadline', async t => {
   const hopeless = b.calls.call(charge('shared deadline'), undefined, attempt)
   t.ok(hopeless instanceof StoreFailure, 'after it nobody is asked any more')
   t.match(hopeless, { code: 'TIMEOUT', effect: 'none' })
+})
+
+t.test('what the script cannot have said is a fault, and told once', async t => {
+  for (const text of [
+    'return 1',
+    'return {}',
+    'return false',
+    "return 'OK'",
+    "return '5 0 nan'",
+    "return '5 0 1'"
+  ]) {
+    const told: string[] = []
+    const client = await opened(rewriting(clientOf(t, server), () => text))
+    const tell = (state: string, code: string): void => void told.push(`${state} ${code}`)
+    const calls = new GuardedCalls(client, 10_000, undefined, tell, new StillTime())
+    for (let i = 0; i < 2; i++) {
+      t.match(
+        await calls.call(charge('foreign reply')),
+        { code: 'REPLY', kind: 'fault', effect: 'unknown' },
+        text
+      )
+    }
+    t.strictSame(told, ['fault REPLY'])
+    calls.close()
+    client.close()
+  }
 })
 
 // --- The fence --------------------------------------------------------------------------------------------------------

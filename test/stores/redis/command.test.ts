@@ -35,6 +35,7 @@ t.test('a charge says where, by which policy, how much, and what may be bought a
     keys: ['key of a', 'key of b'],
     fields: 4,
     patient: false,
+    numbers: 21,
     items: [
       ['1', ...words(burst), '2', '0', '0', '1'],
       ['2', ...words(shadow), '0', '1', '0', '1'],
