@@ -53,6 +53,11 @@ t.test('what is written wrongly is refused with the option, the value and what w
     [{ also: [] }, 'also must name at least one policy, got []; for no quota at all write quota: false'],
     [{ policies: 'login' }, 'policies must be a list of policy names, got "login"'],
     [{ policies: { login: '5/1m' } }, 'policies must be a list of policy names, got {"login":"5/1m"}'],
+    // A list with a hole in it, which loops over lists may skip.
+    [
+      { also: Array(1) },
+      'also takes names of policies and policies { name, quota, window, … }, got undefined'
+    ],
     [{ also: null }, 'also must be a list of policy names, got null'],
     [
       { policies: ['a'], also: ['b'] },
