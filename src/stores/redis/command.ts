@@ -105,7 +105,10 @@ export function settleCommand({ keyOf, fields }: Encoding, settlements: readonly
     items.words.push(String(settlement.actual))
     items.receipts(settlement.charges)
   }
-  return { ...items.command('settle', fields, OF_A_LIMIT * settlements.length), patient: settlements.every(isRelease) }
+  return {
+    ...items.command('settle', fields, OF_A_LIMIT * settlements.length),
+    patient: settlements.every(isRelease)
+  }
 }
 
 export function renewCommand({ keyOf, fields }: Encoding, leases: readonly Lease[]): Command {
