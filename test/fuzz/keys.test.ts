@@ -34,7 +34,9 @@ const written = fc.tuple(text, text).map(([user, tenant]): readonly Pair[] => {
     [user, tenant],
     [`${user}${length}:tenant:${tenant}`, tenant],
     [user, `${tenant}${length}:user:${user}`],
-    [tenant, user]
+    [tenant, user],
+    [`${user}:tenant:${tenant}`, tenant],
+    [user, `${tenant}:tenant:${tenant}`]
   ]
 })
 

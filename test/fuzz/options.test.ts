@@ -118,8 +118,8 @@ function accepted(work: () => unknown): boolean {
     work()
     return true
   } catch (error) {
-    const { code = '', message } = error as { readonly code?: string; readonly message: string }
-    assert.match(String(code), /^FST_QUOTA_(?:OPTION|POLICY|ROUTE)$/, String((error as Error).stack))
+    const { code = '', message } = error as { readonly code?: string | undefined; readonly message: string }
+    assert.match(code, /^FST_QUOTA_(?:OPTION|POLICY|ROUTE)$/, String((error as Error).stack))
     assert.match(message, TELLING)
     assert.ok(message.length < 2000, message)
     return false
@@ -158,10 +158,15 @@ for (const [name, tree, work] of [
     'route',
     fc.oneof(
       { weight: 5, arbitrary: options(ROUTE, []) },
+      { weight: 1, arbitrary: fc.constantFrom(Array(1), { also: Array(2) }, { policies: Array(1) }) },
       { weight: 1, arbitrary: anything },
       { weight: 1, arbitrary: fc.array(anything) }
     ),
-    (value: unknown) => read(ROUTE, value, [], () => readRouteQuota(refuseRoute, value))
+    (value: unknown) =>
+      read(ROUTE, value, [], () => {
+        const { references } = readRouteQuota(refuseRoute, value)
+        assert.ok(!references.includes(undefined as never), 'a hole')
+      })
   ]
 ] as const) {
   t.test(`options of a ${name} work, or are refused by an error of ours that says why`, async t => {
@@ -298,7 +303,11 @@ const answer: fc.Arbitrary<Answer> = fc.record({
 function given({ value, how }: Answer): unknown {
   if (how === 'thrown') throw value
   if (how === 'returned') return value
-  return how === 'resolved' ? Promise.resolve(value) : Promise.reject(value as Error)
+  return how === 'resolved' ? Promise.resolve(value) : rejected(value)
+}
+
+async function rejected(value: unknown): Promise<never> {
+  throw value
 }
 
 const FUNCTIONS = [
@@ -326,7 +335,7 @@ t.test('whatever a function of the operator does, it is no error of a request', 
     identify: { user: of('identify') as never },
     partitionKey: of('partitionKey') as never,
     problem: of('problem') as never,
-    onRefused: of('onRefused') as never,
+    onRefused: of('onRefused'),
     policies: {
       plan: { quota: of('quota') as never, window: '1s', partition: 'user' },
       usual: {
