@@ -7,9 +7,6 @@ import type { Hire, Numbers } from './worker.js'
 
 const FLAGS = ['--expose-gc', '--max-old-space-size=4096', '--no-warnings']
 
-/** What a test runner adds to all processes has no place in those that are measured. */
-const BESIDES = { NODE_OPTIONS: '', NODE_V8_COVERAGE: '' }
-
 /** Lets each worker have a process of its own. */
 export const inProcesses: Hire = async (module, task, cores) => {
   const script = fileURLToPath(new URL('process.js', import.meta.url))
@@ -21,7 +18,6 @@ export const inProcesses: Hire = async (module, task, cores) => {
     JSON.stringify(task)
   ])
   const child = spawn(program, args, {
-    env: { ...process.env, ...BESIDES },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc']
   })
   const begun = await answerOf(child, task.name)

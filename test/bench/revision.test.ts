@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import t from 'tap'
@@ -40,16 +40,23 @@ function project(t: Test): string {
 t.test('a revision is built in a folder of its own, which goes with its owner', { skip }, async t => {
   const here = project(t)
   const endings: (() => unknown)[] = []
-  const there = await built({ teardown: work => endings.push(work) }, here, 'HEAD~1')
-  const { word } = (await import(new URL('dist/src/index.js', there).href)) as { readonly word: string }
-  t.equal(word, 'first')
-  t.match(readFileSync(new URL('src/index.ts', here), 'utf8'), /unsaid/)
-  t.ok(existsSync(new URL(there)))
-  for (const end of endings.toReversed()) await end()
-  t.notOk(existsSync(new URL(there)))
-  const trees = execFileSync('git', ['worktree', 'list'], { cwd: fileURLToPath(here), encoding: 'utf8' })
-  t.equal(trees.trim().split('\n').length, 1)
+  try {
+    const there = await built({ teardown: work => endings.push(work) }, here, 'HEAD~1')
+    const { word } = (await import(new URL('dist/src/index.js', there).href)) as { readonly word: string }
+    t.equal(word, 'first')
+    t.match(readFileSync(new URL('src/index.ts', here), 'utf8'), /unsaid/)
+    t.equal(trees(here).length, 2)
+  } finally {
+    for (const end of endings.toReversed()) await end()
+  }
+  t.equal(trees(here).length, 1)
 })
+
+/** The folders that git has of a project, those that are gone included until they are forgotten. */
+function trees(project: string): readonly string[] {
+  const list = execFileSync('git', ['worktree', 'list'], { cwd: fileURLToPath(project), encoding: 'utf8' })
+  return list.trim().split('\n')
+}
 
 t.test('what is no revision is refused, and nothing is built', { skip }, async t => {
   const here = project(t)

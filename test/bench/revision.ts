@@ -10,6 +10,11 @@ import { UsageError } from './command-line.js'
 
 const execute = promisify(execFile)
 
+/** What a command prints. */
+async function run(folder: string, program: string, ...args: readonly string[]): Promise<string> {
+  return (await execute(program, args, { cwd: folder })).stdout.trim()
+}
+
 /**
  * Builds another revision in a folder of its own, which goes with its owner.
  * @param here The folder of the project, a URL with `/` at its end.
@@ -21,24 +26,23 @@ export async function built(owner: Owner, here: string, revision: string): Promi
   const commit = await commitOf(project, revision)
   const parent = mkdtempSync(join(tmpdir(), 'fastify-quota-bench-'))
   const folder = join(parent, 'tree')
-  owner.teardown(async () => {
-    await execute('git', ['worktree', 'remove', '--force', folder], { cwd: project })
-    rmSync(parent, { recursive: true, force: true })
-  })
-  await execute('git', ['worktree', 'add', '--quiet', '--detach', folder, commit], { cwd: project })
+  owner.teardown(() => rmSync(parent, { recursive: true, force: true }))
+  await run(project, 'git', 'worktree', 'add', '--quiet', '--detach', folder, commit)
+  owner.teardown(() => run(project, 'git', 'worktree', 'remove', '--force', folder))
   await provide(project, folder)
   // What is measured with is built already, and is that of this tree.
   writeFileSync(join(folder, CONFIG), JSON.stringify({ extends: './tsconfig.json', include: ['src'] }))
-  await execute(join(folder, 'node_modules/.bin/tsc'), ['-p', CONFIG], { cwd: folder })
+  await run(folder, process.execPath, join(folder, COMPILER), '-p', CONFIG)
   return `${pathToFileURL(folder).href}/`
 }
 
 const CONFIG = 'tsconfig.bench.json'
+const COMPILER = 'node_modules/typescript/lib/tsc.js'
 
 async function commitOf(project: string, revision: string): Promise<string> {
-  const args = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${revision}^{commit}`]
+  const name = `${revision}^{commit}`
   try {
-    return (await execute('git', args, { cwd: project })).stdout.trim()
+    return await run(project, 'git', 'rev-parse', '--verify', '--quiet', '--end-of-options', name)
   } catch {
     throw new UsageError(
       `--compare must be a revision of this repository, such as HEAD~1 or main, got ${show(revision)}`
@@ -51,7 +55,7 @@ async function provide(project: string, folder: string): Promise<void> {
   if (isDeepStrictEqual(dependenciesOf(project), dependenciesOf(folder))) {
     symlinkSync(join(project, 'node_modules'), join(folder, 'node_modules'))
   } else {
-    await execute('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: folder })
+    await run(folder, 'npm', 'ci', '--ignore-scripts', '--no-audit', '--no-fund')
   }
 }
 
