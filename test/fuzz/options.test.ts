@@ -110,7 +110,7 @@ const strangers = (value: unknown, known: readonly string[]): readonly string[] 
 
 /** What a refusal says: who speaks, and what was expected or what is known instead. */
 const TELLING =
-  /\b(?:must|expected|takes?|required|did you mean|needs?|cannot|belongs?|goes|already|means nothing|replaces|there is no|no policy is|never|at most|at least|without|only|unknown|not|exclude each other|is written like|is for)\b/
+  /\b(?:must|expected|takes?|required|did you mean|needs?|cannot|belongs?|goes|already|means nothing|replaces|there is no|no policy is|never|at most|at least|without|only|unknown|not|exclude each other|is written like|is for|is 'exact')/
 
 /** @returns whether it was accepted. @throws for any error but ours, and for ours that does not tell enough. */
 function accepted(work: () => unknown): boolean {
