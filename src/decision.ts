@@ -74,7 +74,7 @@ export function join(earlier: Decision, later: Decision): Decision {
 }
 
 /** A refusal for ever is none if it is the reduced quota that cannot hold the units: that ends. */
-export function hopeful(limit: ServiceLimit): ServiceLimit {
+function hopeful(limit: ServiceLimit): ServiceLimit {
   const { policy, retryAfter, units } = limit
   if (retryAfter !== NEVER || policy.reduction === undefined || units > policy.reduction.capacity)
     return limit

@@ -18,13 +18,14 @@ export interface UpdateOptions {
 /** What became of one policy. */
 export interface PolicyChange {
   readonly policy: string
-  readonly from: Terms
-  readonly to: Terms
+  readonly from: PolicyTerms
+  readonly to: PolicyTerms
   /** Whether what was spent counts on; `false`: the policy counts anew, for its algorithm, window or partition is another. */
   readonly carriesOver: boolean
 }
 
-interface Terms {
+/** What a policy counts with. */
+export interface PolicyTerms {
   /** `'by request'`: it is a function of the request. */
   readonly quota: number | 'by request'
   /** Milliseconds; `undefined`: what counts at once has none. */
@@ -117,7 +118,8 @@ export class LivePolicies {
 
   /**
    * Lowers quotas for a time. Of several reductions the strictest holds; what was spent counts on, then and afterwards.
-   * @throws FST_QUOTA_OPTION for a wrong option.
+   * @throws FST_QUOTA_OPTION for a wrong option, FST_QUOTA_POLICY for a quota that a policy cannot count with; then nothing
+   * has changed.
    */
   reduce(written: unknown): QuotaReduction {
     const lowered = this.#readReduction(written)
@@ -152,9 +154,10 @@ export class LivePolicies {
       return refuseReduction(`policies must be a list of policy names, such as ['daily'], got ${show(names)}`)
     const known = [...this.#registry.written.keys()]
     const wanted = names as readonly string[]
-    const stranger = wanted.find(name => !known.includes(name))
-    if (stranger === undefined) return [...wanted]
-    const hint = suggestion(stranger, known) || `; expected ${known.map(show).join(', ')}`
+    const at = wanted.findIndex(name => !known.includes(name))
+    if (at < 0) return [...wanted]
+    const stranger: unknown = wanted[at]
+    const hint = suggestion(String(stranger), known) || `; expected ${known.map(show).join(', ')}`
     return refuseReduction(`policies names ${show(stranger)}, which is no policy${hint}`)
   }
 
@@ -295,7 +298,7 @@ function changeOf(from: QuotaPolicy, to: QuotaPolicy): PolicyChange {
   }
 }
 
-const termsOf = ({ quotaOf, quota, window, algorithm, exact, shadow }: QuotaPolicy): Terms => ({
+const termsOf = ({ quotaOf, quota, window, algorithm, exact, shadow }: QuotaPolicy): PolicyTerms => ({
   quota: quotaOf === undefined ? quota : 'by request',
   window: window === 0 ? undefined : window,
   algorithm: (exact ? 'sliding-window-log' : algorithm.name) as AlgorithmName,

@@ -53,7 +53,8 @@ export interface Quota {
   /**
    * Lowers quotas for a time, and what clients are told of them, in this process only. Where several reductions meet, the
    * strictest holds. What was spent counts on, so its end restores all as it would be.
-   * @throws FST_QUOTA_OPTION for a wrong option, and for a policy that nobody has defined.
+   * @throws FST_QUOTA_OPTION for a wrong option, and for a policy that nobody has defined; FST_QUOTA_POLICY for a quota that a
+   * policy cannot count with. Then nothing has changed.
    */
   reduce(options: ReduceOptions): QuotaReduction
   /** Places of `concurrency` that requests and reservations of this app hold, by policy. */

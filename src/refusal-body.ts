@@ -85,12 +85,12 @@ function prepared(textOf: (draft: Problem) => string): MakeBody {
   }
 }
 
-/** Where the policies lead that have refused one unit each, which will be there again. */
+/** Where the policies lead that have refused one unit each, which will be there again. Plans have too many quotas for that. */
 function branchOf(root: Branch, { limits }: Decision): Branch | undefined {
   let branch = root
   for (const { allowed, policy, units, retryAfter } of limits) {
     if (allowed) continue
-    if (units !== 1 || retryAfter === NEVER) return undefined
+    if (units !== 1 || retryAfter === NEVER || policy.quotaOf !== undefined) return undefined
     branch = branch.to(policy)
   }
   return branch === root ? undefined : branch

@@ -67,7 +67,12 @@ export class Registry {
     if (known === undefined) {
       const policy = compilePolicy(name, written, this.identities)
       this.#written.set(name, policy)
-      this.#defined?.(policy)
+      try {
+        this.#defined?.(policy)
+      } catch (error) {
+        this.#written.delete(name)
+        throw error
+      }
       return policy
     }
     if (sameDefinition(known, written, this.identities)) return known

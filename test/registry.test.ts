@@ -83,6 +83,19 @@ t.test('a policy that is refused leaves its name free', async t => {
   t.equal(registry.define('daily', '10/1d').quota, 10)
 })
 
+t.test('a policy that nobody can count leaves its name free, and is refused again', async t => {
+  const registry = new Registry()
+  let told = 0
+  registry.onDefine(() => {
+    told++
+    throw new RangeError('no')
+  })
+  t.throws(() => registry.define('any', '10/1m'), { message: 'no' })
+  t.throws(() => registry.define('any', '10/1m'), { message: 'no' })
+  t.equal(told, 2)
+  t.equal(registry.written.size, 0)
+})
+
 t.test('a policy can count by the identities that were added before it', async t => {
   const registry = new Registry()
   t.throws(() => registry.define('daily', { quota: 10, window: '1d', partition: 'user' }), {

@@ -214,11 +214,14 @@ export class MemoryStore implements Store {
     return policy.algorithm.step(this.#partitions.cells(policy).read(row), policy.params, now, units)
   }
 
-  /** A step that charges nothing. Time alone may change a state, above all when it goes back. */
+  /**
+   * A step that charges nothing. Time alone may change a state, above all when it goes back; and a refusal may be by a quota
+   * that is lower than the one before, so that less is left than was written.
+   */
   #pass(row: number, policy: QuotaPolicy, now: number, units: number): Step {
     const state = this.#partitions.cells(policy).read(row)
     const step = policy.algorithm.step(state, policy.params, now, units)
-    if (step.state !== state) this.#write(row, policy, now, step)
+    if (step.state !== state || !step.allowed) this.#write(row, policy, now, step)
     return step
   }
 

@@ -163,6 +163,14 @@ t.test('a wrong reduction changes nothing, and says what is wrong', async t => {
     [{ ...half, policies: [] }, "policies must be a list of policy names, such as ['daily'], got []"],
     [{ ...half, policies: 'any' }, `policies must be a list of policy names, such as ['daily'], got "any"`],
     [{ ...half, policies: ['anny'] }, 'policies names "anny", which is no policy; did you mean "any"?'],
+    [
+      { ...half, policies: ['any', undefined] },
+      'policies names undefined, which is no policy; expected "any"'
+    ],
+    [
+      { ...half, policies: [undefined, 'any'] },
+      'policies names undefined, which is no policy; expected "any"'
+    ],
     [{ ...half, policies: ['other'] }, 'policies names "other", which is no policy; expected "any"'],
     [{ ...half, until: 5 }, 'unknown option "until" with the value 5; expected factor, for, reason, policies']
   ]

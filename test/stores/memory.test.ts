@@ -711,6 +711,20 @@ t.test('a million addresses do not wash away who is refused, and others are serv
   t.equal(store.use.shared, 0)
 })
 
+t.test('who is refused by a lower quota than before has nothing to spare', async t => {
+  const { store } = storeAt(t, T0, { maxPartitions: 2 })
+  const ten = policy('ten', { quota: 10, window: '1h' })
+  const ask = (by: QuotaPolicy, partition: string): boolean[] =>
+    allowed(store.consume([charge(by, 1, partition)]))
+  await warnings(() => {
+    for (let i = 0; i < 4; i++) ask(ten, 'lowered')
+    for (let i = 0; i < 8; i++) ask(ten, 'other')
+    t.strictSame(ask(ten.withQuota(4), 'lowered'), [false])
+    ask(ten, 'newcomer')
+    t.strictSame(ask(ten.withQuota(4), 'lowered'), [false], 'and is not forgotten')
+  })
+})
+
 t.test('while all who are held have spent their quota, newcomers share one', async t => {
   const { store, clock } = storeAt(t, T0, { maxPartitions: 100 })
   const three = policy('three', { quota: 3, window: '1h' })
