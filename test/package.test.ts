@@ -109,6 +109,7 @@ const TYPES = [
   'PolicyChange',
   'PolicyOptions',
   'PolicyReference',
+  'PolicyTerms',
   'PolicyReport',
   'Quota',
   'QuotaOptions',
