@@ -1,5 +1,5 @@
-import { EventEmitter, on } from 'node:events'
-import { Readable } from 'node:stream'
+import { EventEmitter } from 'node:events'
+import { PassThrough } from 'node:stream'
 import Fastify from 'fastify'
 import quota, { firstOf } from 'fastify-quota'
 import type { FastifyInstance } from 'fastify'
@@ -32,19 +32,15 @@ export async function build(): Promise<FastifyInstance> {
   })
 
   app.get('/events', { config: { quota: { also: ['streams'] } } }, (request, reply) => {
-    reply.header('content-type', 'text/event-stream').header('cache-control', 'no-store')
-    const last = Number(request.headers['last-event-id'] ?? 0)
-    return reply.send(Readable.from(events(last), { objectMode: false }))
+    let last = Number(request.headers['last-event-id'] ?? 0)
+    const stream = new PassThrough()
+    const tell = (text: string): void => void stream.write(`id: ${++last}\ndata: ${text}\n\n`)
+    news.on('item', tell)
+    stream.once('close', () => news.off('item', tell))
+    // How long a browser waits before it opens the stream again, in milliseconds.
+    stream.write('retry: 5000\n\n')
+    return reply.header('content-type', 'text/event-stream').header('cache-control', 'no-store').send(stream)
   })
 
   return app
-}
-
-/** Events after the last one that the client has seen, until it leaves. */
-async function* events(last: number): AsyncGenerator<string> {
-  // How long a browser waits before it opens the stream again, in milliseconds.
-  yield 'retry: 5000\n\n'
-  for await (const [text] of on(news, 'item') as AsyncIterable<[string]>) {
-    yield `id: ${++last}\ndata: ${text}\n\n`
-  }
 }

@@ -152,6 +152,9 @@ t.test('events: a stream takes a place until its client has left, and goes on wh
   await untilHeld(app, 'streams', 3)
   first.leave()
   await untilHeld(app, 'streams', 2)
+  second.leave()
+  await untilHeld(app, 'streams', 1)
+  while (news.listenerCount('item') > 1) await sleep(5)
   t.equal((await listen(app.port, 'ann')).response.status, 200)
 })
 

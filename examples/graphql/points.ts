@@ -50,7 +50,8 @@ function defaultsOf({ definitions }: DocumentNode): Variables {
   const defaults: Record<string, number> = {}
   for (const definition of definitions) {
     if (definition.kind !== Kind.OPERATION_DEFINITION) continue
-    for (const { variable, defaultValue } of definition.variableDefinitions ?? []) {
+    const { variableDefinitions = [] } = definition
+    for (const { variable, defaultValue } of variableDefinitions) {
       if (defaultValue?.kind !== Kind.INT) continue
       defaults[variable.name.value] = Math.max(defaults[variable.name.value] ?? 0, Number(defaultValue.value))
     }
