@@ -59,11 +59,13 @@ function charge(services: Services, request: FastifyRequest, visit: Visit, stage
 }
 
 function consume(
-  { store }: Services,
+  services: Services,
   visit: Visit,
   charges: readonly Charge[],
   exempt: Decision['exempt']
 ): Later<Decision> {
+  const { store, newcomers } = services
+  if (newcomers?.see(charges) === false) services.newcomers = undefined
   visit.places = joined(visit.places, charges)
   const answer = store.consume(charges)
   if (!isLater(answer)) return conclude(visit, charges, answer, exempt)

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { addressing } from './address.js'
+import { reportBoot } from './boot-report.js'
 import type { Decision } from './decision.js'
 import { Enforcement, start } from './enforcement.js'
 import type { Proceed } from './enforcement.js'
@@ -12,6 +13,7 @@ import type { Admission } from './live.js'
 import { joinedOccasion } from './occasion.js'
 import { createTransform } from './openapi.js'
 import type { Documented } from './openapi.js'
+import { Newcomers } from './newcomers.js'
 import { OperatorFaults } from './operator.js'
 import { show } from './options.js'
 import { createPartitionKey } from './partition-key.js'
@@ -31,7 +33,7 @@ import { adapt, checkCap, checkFurtherSettings, readSettings } from './settings.
 import type { QuotaOptions, Settings } from './settings.js'
 import { Visit } from './visit.js'
 import type { Services } from './visit.js'
-import { createWarnings } from './warnings.js'
+import { createWarnings, emittedCodes } from './warnings.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -123,7 +125,12 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
     store,
     addressing: addressing(settings.ipv6Prefix),
     faults,
-    warnings
+    warnings,
+    newcomers: new Newcomers(
+      settings.clock,
+      () => registry.policies.keys(),
+      policy => warnings.newcomers(policy)
+    )
   }
   const leases = new Leases(store, error =>
     faults.report(app.log, 'store', error, 'leases may be held until they end by themselves')
@@ -185,6 +192,12 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
   app.addHook('onReady', async () => {
     table.compile()
     if (table.complete) checkCap(settings.cap, registry.policies.values())
+    reportBoot(app.log, settings, {
+      limited: table.reports().filter(({ policies }) => policies.length > 0).length,
+      policies: registry.policies.size,
+      unlimited: table.unlimited,
+      warnings: emittedCodes(warnings)
+    })
   })
   app.addHook('onRequest', (request, reply, done) => {
     let plan: Plan | undefined

@@ -4,6 +4,7 @@ import { refuser } from './options.js'
 import { advertised, compilePlan, isAccompanied, warnOfCosts } from './plan.js'
 import type { Plan } from './plan.js'
 import type { Scope } from './registry.js'
+import { redundant } from './redundant.js'
 import { NO_WISH, readRouteQuota } from './route-quota.js'
 import type { RouteWish } from './route-quota.js'
 import { report } from './routes.js'
@@ -114,6 +115,13 @@ export class RouteTable {
     return error !== undefined && this.#scopeOf(instance).registry.policies.size > defined
   }
 
+  /** The routes that have no policy, although they do not say `quota: false`. */
+  get unlimited(): readonly string[] {
+    return this.#entries
+      .filter(({ plan, wish }) => plan === undefined && !wish.none)
+      .map(({ route }) => route)
+  }
+
   reports(): readonly RouteReport[] {
     this.due?.()
     return this.#entries.filter(({ is404 }) => !is404).map(({ route, plan }) => report(route, plan))
@@ -147,6 +155,8 @@ export class RouteTable {
     const told = advertised(entry.plan?.policies ?? [])
     const long = told.find(policy => policy.announcedWindow >= LONG && !isAccompanied(policy, told))
     if (long !== undefined) this.#warnings.longWindow(long.name, entry.route)
+    const [idle] = entry.plan === undefined ? [] : redundant(entry.plan)
+    if (idle !== undefined) this.#warnings.redundant(idle.policy, entry.route)
   }
 
   #late(request: FastifyRequest, config: Config, failed: Entry | undefined): Entry {

@@ -74,6 +74,8 @@ export interface Store {
   open?(): Later<void>
   /** Told by each app that ends: releases timers and connections of the store's own after the last. */
   close(): Later<void>
+  /** What a log calls it: `memory`, `redis`. */
+  readonly name?: string
   /** Whether a server does not answer, so that it is left alone. */
   readonly down?: boolean
   /** What it holds in the memory of this process. */

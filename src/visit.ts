@@ -7,6 +7,7 @@ import { Ending } from './ending.js'
 import { isLater } from './later.js'
 import type { Life } from './leases.js'
 import { Ledger } from './ledger.js'
+import type { Newcomers } from './newcomers.js'
 import type { OperatorFaults } from './operator.js'
 import { identityPart, routePart } from './partition.js'
 import type { Parts } from './partition.js'
@@ -28,6 +29,8 @@ export interface Identification {
 /** What a server decides with: policies, addresses, the store, and whom to tell. */
 export interface Services extends Identification {
   readonly store: Store
+  /** Sees who comes back, until that is known of all policies. */
+  newcomers?: Newcomers | undefined
 }
 
 /** Who a request is from. Nothing is looked up before a partition asks for it. */

@@ -12,7 +12,13 @@ export interface Warnings {
   readonly noAddress: WarningItem
   readonly longWindow: WarningItem
   readonly lateIdentity: WarningItem
+  readonly redundant: WarningItem
+  readonly newcomers: WarningItem
 }
+
+/** The codes of what was warned of. */
+export const emittedCodes = (warnings: Warnings): readonly string[] =>
+  (Object.values(warnings) as readonly WarningItem[]).filter(({ emitted }) => emitted).map(({ code }) => code)
 
 /**
  * Advice that has to be heard although an app may have no logger: process warnings, each once for an app. They are made
@@ -52,6 +58,17 @@ export function createWarnings(): Warnings {
       'FST_QUOTA_LATE_IDENTITY',
       'the identity "%s" was empty when quota was decided and known later in the same request; give the policies that ' +
         "count by it a later `hook`, such as 'preHandler', or authenticate in onRequest"
+    ),
+    redundant: warning(
+      'FST_QUOTA_REDUNDANT',
+      'policy "%s" never refuses on %s: it counts the same as another one there, which has less and is used up first; remove ' +
+        'it, or give it a longer window, another unit or another partition'
+    ),
+    newcomers: warning(
+      'FST_QUOTA_NEWCOMERS',
+      'policy "%s" limits nobody: of the first 100 partitions that it has counted, hardly one came back in their window; count ' +
+        "by who is asking, such as partition: 'ip' or an identity that authentication has verified, and not by what is new " +
+        'with each request'
     )
   }
 }

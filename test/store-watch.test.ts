@@ -22,10 +22,15 @@ interface Line {
   readonly err?: { readonly code: string; readonly message: string }
 }
 
-/** An app, and what it has logged. */
+/** An app, and what it has logged of its store: its line at boot has no code. */
 function logging(t: Test): { readonly app: FastifyInstance; readonly lines: readonly Line[] } {
   const lines: Line[] = []
-  const stream = { write: (line: string) => void lines.push(JSON.parse(line) as Line) }
+  const stream = {
+    write: (text: string): void => {
+      const line = JSON.parse(text) as Line
+      if (line.code !== undefined) lines.push(line)
+    }
+  }
   const app = Fastify({ logger: { level: 'info', stream } }) as unknown as FastifyInstance
   t.teardown(() => app.close())
   return { app, lines }

@@ -62,6 +62,19 @@ t.test('each advice says what happens and what to write', async t => {
         "count by it a later `hook`, such as 'preHandler', or authenticate in onRequest"
     ],
     [
+      () => warnings.redundant('wide', 'GET /'),
+      'FST_QUOTA_REDUNDANT',
+      'policy "wide" never refuses on GET /: it counts the same as another one there, which has less and is used up first; ' +
+        'remove it, or give it a longer window, another unit or another partition'
+    ],
+    [
+      () => warnings.newcomers('each'),
+      'FST_QUOTA_NEWCOMERS',
+      'policy "each" limits nobody: of the first 100 partitions that it has counted, hardly one came back in their window; ' +
+        "count by who is asking, such as partition: 'ip' or an identity that authentication has verified, and not by what " +
+        'is new with each request'
+    ],
+    [
       () => warnSubSecond('burst', 1500),
       'FST_QUOTA_SUB_SECOND',
       'policy "burst": its window of 1500 ms is announced as 2 s, since the fields know whole seconds only; clients ' +

@@ -48,6 +48,7 @@ const SWEEP_EVERY = 1000
 
 /** A {@link Store} in memory: expired lazily and by a sweep in small steps. */
 export class MemoryStore implements Store {
+  readonly name: string = 'memory'
   readonly #partitions: Partitions
   /** Receipts of what is counted in the row that newcomers share. */
   readonly #shared = new WeakSet<Receipt>()

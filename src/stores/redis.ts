@@ -127,6 +127,7 @@ interface Settings {
 
 /** A {@link Store} in Redis. */
 export class RedisStore implements Store {
+  readonly name: string = 'redis'
   readonly #client: ScriptClient
   readonly #calls: GuardedCalls
   readonly #counter: RedisCounter
