@@ -39,6 +39,8 @@ const WHOLE = 254
 interface Chunk {
   readonly doubles: Float64Array
   readonly integers: Uint32Array
+  /** Cells that hold a state. */
+  used: number
 }
 
 /**
@@ -46,7 +48,7 @@ interface Chunk {
  * a longer state has a slot of its own.
  */
 export class Cells {
-  readonly #chunks: Chunk[] = []
+  readonly #chunks: (Chunk | undefined)[] = []
   readonly #slots = new Slots()
   readonly #scratch = new Scratch()
 
@@ -83,13 +85,16 @@ export class Cells {
 
   /** `share`: what is left of the quota, from 0 to 1. */
   write(row: number, state: State, share: number): void {
-    const { doubles, integers } = (this.#chunks[row >> CHUNK_BITS] ??= emptyChunk())
+    const chunk = (this.#chunks[row >> CHUNK_BITS] ??= emptyChunk())
+    const { doubles, integers } = chunk
     const at = (row & IN_CHUNK) * INTEGERS
     const { length } = state
     const kind = length < PACKED ? length : length === PACKED && isEntry(state) ? PACKED : ELSEWHERE
+    const before = integers[at + KIND_AND_SHARE]! & KIND
     if (kind === ELSEWHERE) this.#writeElsewhere(integers, at, state)
-    else if ((integers[at + KIND_AND_SHARE]! & KIND) === ELSEWHERE) this.#vacate(integers, at)
+    else if (before === ELSEWHERE) this.#vacate(integers, at)
     integers[at + KIND_AND_SHARE] = kind | ((share * WHOLE) << SHARE_BITS)
+    chunk.used += Number(kind !== NONE) - Number(before !== NONE)
     if (kind === NONE || kind === ELSEWHERE) return
     const first = (row & IN_CHUNK) * DOUBLES
     if (kind === PACKED) {
@@ -100,6 +105,12 @@ export class Cells {
     }
     doubles[first] = state[0]!
     if (kind === 2) doubles[first + 1] = state[1]!
+  }
+
+  /** Gives memory back that no state is in. */
+  trim(): void {
+    for (let i = 0; i < this.#chunks.length; i++) if (this.#chunks[i]?.used === 0) this.#chunks[i] = undefined
+    this.#slots.trim()
   }
 
   isEmpty(row: number): boolean {
@@ -143,5 +154,5 @@ const isUint32 = (number: number): boolean => number >>> 0 === number
 
 function emptyChunk(): Chunk {
   const doubles = new Float64Array(DOUBLES * CHUNK)
-  return { doubles, integers: new Uint32Array(doubles.buffer) }
+  return { doubles, integers: new Uint32Array(doubles.buffer), used: 0 }
 }

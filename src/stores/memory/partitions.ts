@@ -127,11 +127,19 @@ export class Partitions {
     let living = 0
     for (let seen = 0; seen < SWEPT_AT_ONCE; seen++) {
       const entry = this.#advance()
-      if (entry === undefined) return
+      if (entry === undefined) return this.#tidy()
       if (this.#ends[entry[1]]! <= time) this.#drop(entry)
       else living++
     }
     if (budget > living) setImmediate(() => this.sweep(now, budget - living)).unref()
+  }
+
+  /** After a flood, what it took is given back, once nobody is in it any more. */
+  #tidy(): void {
+    for (const cells of this.#cells.values()) cells.trim()
+    if (this.#rows.size > 0) return
+    this.#ends.length = 1
+    this.#vacant.length = 0
   }
 
   /** A partition all of whose charges were given back or forgotten is one that may go. */

@@ -40,6 +40,11 @@ export class Slots {
     this.#sizes[size]!.vacate(slot)
   }
 
+  /** Gives the memory of sizes back of which no slot is in use. */
+  trim(): void {
+    for (const size of this.#sizes) size.trim()
+  }
+
   write(size: number, slot: number, state: State): void {
     this.#sizes[size]!.write(slot, state)
   }
@@ -77,6 +82,13 @@ class Size {
     this.#vacant.push(slot)
     // A slot that fills a chunk may be very large.
     if (this.#perChunk === 1) this.#chunks[slot] = undefined
+  }
+
+  trim(): void {
+    if (this.#made > this.#vacant.length) return
+    this.#made = 0
+    this.#vacant.length = 0
+    this.#chunks.length = 0
   }
 
   write(slot: number, state: State): void {

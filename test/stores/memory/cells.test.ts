@@ -70,6 +70,22 @@ t.test('what is left is remembered, to a two hundred and fifty-fourth and never 
   t.equal(cells.share(3), 1, 'who has spent nothing has all')
 })
 
+t.test('what is empty is given back, and the rest stays', async t => {
+  const cells = new Cells()
+  const long = [5, NOW, NOW + 100, 1, NOW + 200, NOW + 200]
+  cells.write(3, [NOW], 0.5)
+  cells.write(20_000, long, 0.25)
+  cells.write(40_000, long, 0.25)
+  cells.write(20_000, EMPTY, 1)
+  cells.trim()
+  t.strictSame([...cells.read(3)], [NOW])
+  t.equal(cells.read(20_000), EMPTY)
+  t.equal(cells.share(20_000), 1)
+  t.strictSame([...cells.read(40_000)], long)
+  cells.write(20_000, long, 0.25)
+  t.strictSame([...cells.read(20_000)], long, 'and is taken again')
+})
+
 t.test('short states need no slot, and what is dropped gives its slot back', async t => {
   const cells = new Cells()
   cells.write(1, [NOW], 1)

@@ -38,6 +38,20 @@ t.test('each slot holds its own state, in chunks small and large', async t => {
   }
 })
 
+t.test('memory of a size is given back when none of its slots is in use', async t => {
+  const slots = new Slots()
+  const [first, second] = [slots.take(1), slots.take(1)]
+  slots.vacate(1, first)
+  slots.trim()
+  slots.write(1, second, [1, 2, 3])
+  t.strictSame(read(slots, 1, second, 3), [1, 2, 3], 'another is kept as it is')
+  slots.vacate(1, second)
+  slots.trim()
+  t.equal(slots.take(1), 0, 'all begins anew')
+  slots.write(1, 0, [4, 5, 6])
+  t.strictSame(read(slots, 1, 0, 3), [4, 5, 6])
+})
+
 t.test('slots that are given back are taken again, and count no longer', async t => {
   const slots = new Slots()
   t.equal(slots.numbers, 0)
