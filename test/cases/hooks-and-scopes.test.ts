@@ -109,6 +109,17 @@ fieldCase('C65', 'what matches no route is limited as one route, whoever answers
   }
 })
 
+/** Node closes a connection that it reads no further; who still writes may lose the answer, and asks again. */
+async function answered(app: FastifyInstance, request: Asked): Promise<Told> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await ask(app, request)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET' || tries === 20) throw error
+    }
+  }
+}
+
 type Build = (app: FastifyInstance) => unknown
 
 fieldCase('C66', 'what is answered before any hook changes nothing, and the manual says so', async t => {
@@ -123,7 +134,8 @@ fieldCase('C66', 'what is answered before any hook changes nothing, and the manu
     [431, 5, { url: '/', headers: { 'x-long': 'x'.repeat(20_000) } }]
   ]
   for (const [status, times, request] of bad) {
-    for (const answer of await repeat(app, times, request)) {
+    for (let i = 0; i < times; i++) {
+      const answer = await answered(app, request)
       t.match(answer, { status, limits: [], policies: [] })
       t.notHas(answer.headers, { 'retry-after': String })
     }
@@ -465,7 +477,7 @@ fieldCase('C77', 'apps that close leave no timers and no connections but those o
       await sleep(500)
       const before = await counts()
       for (let i = 0; i < (name === 'memory' ? 10 : 5); i++) await round(make)
-      for (let tries = 0; tries < 100; tries++) {
+      for (let tries = 0; tries < 300; tries++) {
         await sleep(20)
         growth[name] = (await counts()).map((count, i) => count - before[i])
         if (growth[name].every(count => count <= 0)) break
