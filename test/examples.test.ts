@@ -411,7 +411,7 @@ t.test('queue: what comes faster than the rate waits, and no longer than it may'
 })
 
 t.test('concurrency: streams take a place each until they end, and a job takes one too', async t => {
-  const app = await opened(t, concurrency('300ms', 100))
+  const app = await opened(t, concurrency('2s', 100))
   const address = await app.listen({ port: 0, host: '127.0.0.1' })
   const leave = new AbortController()
   const first = await fetch(`${address}/events`, { signal: leave.signal })
