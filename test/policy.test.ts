@@ -110,6 +110,7 @@ t.test('every option arrives in the policy', async t => {
   t.strictSame([shareOf(7).quota, shareOf(7).capacity], [8, 17])
   const reduced = reducedBy({ factor: 0.1, reason: 'a test' })
   t.strictSame([reduced.quota, reduced.capacity], [6, 12])
+  t.strictSame([reduced.shareOf(4).quota, reduced.shareOf(4).capacity], [1, 3])
   t.strictSame(
     { ...policy, toJSON: undefined },
     {
