@@ -1,6 +1,6 @@
 import { serializePolicies } from './fields.js'
 import type { Refuse } from './options.js'
-import { alternatives, show } from './options.js'
+import { alternatives, show, suggestion } from './options.js'
 import { BEFORE_BODY, HOOKS } from './policy-options.js'
 import type { Cost, Hook } from './policy-options.js'
 import { costsTooMuch } from './policy.js'
@@ -159,7 +159,7 @@ function withCosts(
   if (cost === undefined) return policies.map(policy => ({ policy, cost: policy.cost }))
   if (typeof cost === 'object') {
     const stranger = Object.keys(cost).find(name => policies.every(policy => policy.name !== name))
-    if (stranger !== undefined) refuse(`cost names ${show(stranger)}, which is no policy of this route`)
+    if (stranger !== undefined) refuseStranger(refuse, stranger, policies)
     const metered = policies.find(policy => policy.metered && Object.hasOwn(cost, policy.name))
     if (metered !== undefined) {
       refuse(
@@ -177,6 +177,12 @@ function withCosts(
     )
   }
   return policies.map(policy => ({ policy, cost: policy.unit === 'requests' ? cost : policy.cost }))
+}
+
+function refuseStranger(refuse: Refuse, stranger: string, policies: readonly QuotaPolicy[]): never {
+  const names = policies.map(({ name }) => name)
+  const hint = suggestion(stranger, names) || `; expected ${names.map(name => show(name)).join(', ')}`
+  return refuse(`cost names ${show(stranger)}, which is no policy of this route${hint}`)
 }
 
 /** Bodies are counted on their way to the parser. */

@@ -271,7 +271,7 @@ t.test('a quota of a route that is wrong stops the app', async t => {
     ],
     [['login', 'login'], 'policy "login" is named twice or is a default already'],
     [{ also: ['daily'] }, 'policy "daily" is named twice or is a default already'],
-    [{ cost: { login: 5 } }, 'cost names "login", which is no policy of this route'],
+    [{ cost: { login: 5 } }, 'cost names "login", which is no policy of this route; expected "daily"'],
     [{ cost: -1 }, `cost ${cost} -1`],
     [{ cost: { daily: -1 } }, `cost of "daily" ${cost} -1`],
     [

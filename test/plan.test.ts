@@ -193,7 +193,11 @@ t.test('what reaches no policy is refused', async t => {
     [['logni'], POLICIES, 'no policy is named "logni"; did you mean "login"?'],
     [['login', 'login'], POLICIES, 'policy "login" is named twice or is a default already'],
     [{ also: ['burst'] }, POLICIES, 'policy "burst" is named twice or is a default already'],
-    [{ cost: { login: 5 } }, POLICIES, 'cost names "login", which is no policy of this route'],
+    [
+      { cost: { login: 5 } },
+      POLICIES,
+      'cost names "login", which is no policy of this route; expected "burst", "daily"'
+    ],
     [{ cost: { constructor: 5 } }, POLICIES, 'cost names "constructor", which is no policy of this route'],
     [
       { cost: JSON.parse('{"__proto__":5}') },
