@@ -160,3 +160,23 @@ t.test('a function that fails leaves the body of the draft and one line in the l
     t.match(typeof err === 'object' ? (err as Error).message : err, why)
   }
 })
+
+t.test('a refusal tells of its own wait, whatever was told to others before', async t => {
+  const { app, clock } = await start(t, {
+    policies: { burst: { quota: 1, window: '59m' }, other: { quota: 9, window: '1m' } }
+  })
+  await app.inject('/')
+  for (const waits of [1100, 5]) {
+    for (let i = 0; i < waits; i++) {
+      clock.now += 1000
+      const { statusCode, headers, body } = await app.inject('/')
+      const wait = Number(headers['retry-after'])
+      const told = wait < 120 ? `${wait} seconds` : `${Math.ceil(wait / 60)} minutes`
+      if (statusCode !== 429 || !body.includes(`Try again in ${told}.`)) {
+        t.fail(`${statusCode}, ${wait}: ${body}`)
+      }
+    }
+  }
+  const { headers, body } = await app.inject('/')
+  t.equal(headers['content-length'], String(Buffer.byteLength(body)))
+})
