@@ -120,6 +120,25 @@ t.test('an identity that is known in the end is named, if it was asked for and e
   t.equal(await parts.late(), 'late')
 })
 
+t.test('an identity that is known at a later hook is not looked for again', async t => {
+  let user: string | undefined
+  let asked = 0
+  const { parts } = ask({
+    user: () => {
+      asked++
+      return user
+    },
+    tenant: () => undefined
+  })
+  t.equal(await parts.late(), undefined, 'nobody was asked for')
+  parts.identify([0, 1])
+  user = '42'
+  parts.identify([0])
+  t.equal(parts.nameless, true)
+  t.equal(await parts.late(), undefined)
+  t.equal(asked, 2)
+})
+
 t.test('an identity that fails is empty, then and later', async t => {
   const { parts, faults } = ask({
     throws: () => {
