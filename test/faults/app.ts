@@ -118,6 +118,7 @@ app.addHook('onSend', async (request, reply) => void reply.header('x-source', re
 await app.register(quota, {
   policies: Object.fromEntries(modes.map(mode => [mode, policy(mode)])),
   store: redisStore(client, { onFailure: 'open', secret: 's'.repeat(32), instances, deadline, connection }),
+  logRefusals: false, // the lines that are looked at are those about the store
   onRefused: (_decision, request) => decided(request)
 })
 app.addHook('preHandler', async request => decided(request))
