@@ -85,6 +85,9 @@ const PATIENCE = 10_000
 const begun = new WeakMap<object, number>()
 const waits = new Map<FailureMode, number[]>()
 let changes: Books['changes'][number][] = []
+/** What is logged when an app starts, whatever becomes of Redis. */
+const AT_BOOT = /^Server listening|^fastify-quota: \d+ routes? with quota/
+
 let lines: Line[] = []
 let warnings: string[] = []
 let problems: string[] = []
@@ -135,7 +138,7 @@ function policy(mode: FailureMode): PolicyOptions {
 }
 
 function keep({ level, msg, code }: Line): void {
-  if (!msg.startsWith('Server listening')) lines.push({ level, msg, ...(code === undefined ? {} : { code }) })
+  if (!AT_BOOT.test(msg)) lines.push({ level, msg, ...(code === undefined ? {} : { code }) })
 }
 
 /** Keeps what the decision about a request took. */
