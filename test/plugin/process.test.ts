@@ -50,7 +50,7 @@ t.test('apps that are made and closed leave no timers', async t => {
     }
     console.log(JSON.stringify(after))
   `)) as [number, number]
-  t.equal(after200, after1)
+  t.ok(after200 <= after1, `${after200} after 200 apps, ${after1} after one`)
 })
 
 t.test('requests make no timers, and their contexts are not held', async t => {
