@@ -51,6 +51,24 @@ t.test('nothing is concluded where twins are not alike, or a ratio is none', asy
   t.equal(judged(bounds, [1, 1], [0, 0]).verdict, 'inconclusive')
 })
 
+t.test('twins that differ in one metric say nothing of another', async t => {
+  const stage: Stage = {
+    ...STAGE,
+    metrics: [...STAGE.metrics, { name: 'wall', unit: 'µs', better: 'lower' }]
+  }
+  const sample = (cpu: number, wall: number): Sample => ({ cpu: [cpu], wall: [wall] })
+  const samples = {
+    bare: sample(10, 20),
+    'bare again': sample(10, 30),
+    ours: sample(11, 21),
+    theirs: sample(14, 24)
+  }
+  const findings: Findings = new Map([[stage, new Map(Object.entries(samples))]])
+  const makings = [cpuAdded('ours', 'theirs'), throughput('ours', 'theirs')]
+  const two = makings.map((making): Row => ({ name: 'P1', measure: 'cost', ...making }))
+  t.match(judge(two, findings, twinsOf(findings)), [{ verdict: 'reported' }, { verdict: 'inconclusive' }])
+})
+
 t.test('a range tells the ratio in parts of the rounds, if there are enough of them', async t => {
   const rounds = Array.from({ length: 10 }, (_, round) => (round < 2 ? 1 : 3))
   const four = rounds.map(() => 4)

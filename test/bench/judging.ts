@@ -7,6 +7,7 @@ import { blocks, median, paired } from './statistics.js'
 /** How two things that are the same came out. */
 export interface Twins extends Figures {
   readonly stage: string
+  readonly metric: string
   readonly names: readonly [string, string]
   readonly unit: string
   /** Whether they came out nearly the same, so that other ratios of the stage can be believed. */
@@ -40,15 +41,23 @@ export function twinsOf(findings: Findings): readonly Twins[] {
       ]
       const ratio = paired(one, other, (a, b) => b / a)
       const alike = ratio >= ALIKE.least && ratio <= ALIKE.most
-      return { stage, names: twins, unit, ours: median(other), rival: median(one), ratio, alike }
+      return { stage, metric, names: twins, unit, ours: median(other), rival: median(one), ratio, alike }
     })
   })
 }
 
+/** Whether a metric of a stage came out so differently for twins that nothing can be concluded from it. */
+type Uneasy = (stage: string, metric: string) => boolean
+
+const uneasyOf =
+  (twins: readonly Twins[]): Uneasy =>
+  (stage, metric) =>
+    twins.some(twin => !twin.alike && twin.stage === stage && twin.metric === metric)
+
 /** What came out for each row. */
 export function judge(rows: readonly Row[], findings: Findings, twins: readonly Twins[]): readonly Result[] {
   const samples = new Map([...findings].map(([{ name }, samples]) => [name, samples]))
-  const uneasy = new Set(twins.filter(({ alike }) => !alike).map(({ stage }) => stage))
+  const uneasy = uneasyOf(twins)
   return rows.map(row => {
     const measured = samples.get(row.stage)
     if (measured === undefined || !row.subjects.every(subject => measured.has(subject)))
@@ -58,7 +67,7 @@ export function judge(rows: readonly Row[], findings: Findings, twins: readonly 
       ...row,
       ...figures,
       range: rangeOf(row, measured),
-      verdict: verdictOf(row, figures, uneasy.has(row.stage))
+      verdict: verdictOf(row, figures, uneasy(row.stage, row.metric))
     }
   })
 }
@@ -97,6 +106,7 @@ function blockOf(samples: Samples, block: number): Samples {
 export interface Change extends Figures {
   readonly stage: string
   readonly variant: string
+  readonly metric: string
   readonly unit: string
   readonly verdict: 'better' | 'worse' | 'same' | 'inconclusive'
 }
@@ -106,11 +116,11 @@ const CHANGE = 0.05
 
 /** How subjects of this tree came out beside those of another commit, whose names end with `mark`. */
 export function changesOf(findings: Findings, mark: string, twins: readonly Twins[]): readonly Change[] {
-  const uneasy = new Set(twins.filter(({ alike }) => !alike).map(({ stage }) => stage))
+  const uneasy = uneasyOf(twins)
   return [...findings].flatMap(([stage, samples]) =>
     [...samples.keys()]
       .filter(name => samples.has(name + mark))
-      .flatMap(name => changesOfOne(stage, samples, name, mark, uneasy.has(stage.name)))
+      .flatMap(name => changesOfOne(stage, samples, name, mark, uneasy))
   )
 }
 
@@ -119,7 +129,7 @@ function changesOfOne(
   samples: Samples,
   variant: string,
   mark: string,
-  uneasy: boolean
+  uneasy: Uneasy
 ): readonly Change[] {
   return metrics.map(({ name: metric, unit, better }) => {
     const now = values(samples, variant, metric)
@@ -127,7 +137,7 @@ function changesOfOne(
     const ratio = paired(now, then, (a, b) => a / b)
     const worse = better === 'lower' ? ratio > 1 + CHANGE : ratio < 1 - CHANGE
     const improved = better === 'lower' ? ratio < 1 - CHANGE : ratio > 1 + CHANGE
-    const verdict = uneasy ? 'inconclusive' : worse ? 'worse' : improved ? 'better' : 'same'
-    return { stage, variant, unit, ours: median(now), rival: median(then), ratio, verdict }
+    const verdict = uneasy(stage, metric) ? 'inconclusive' : worse ? 'worse' : improved ? 'better' : 'same'
+    return { stage, variant, metric, unit, ours: median(now), rival: median(then), ratio, verdict }
   })
 }

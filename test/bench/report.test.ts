@@ -18,6 +18,7 @@ const ROWS: Report = {
   twins: [
     {
       stage: 'http',
+      metric: 'cpu',
       names: ['bare', 'bare again'],
       unit: 'µs',
       ours: 10.1,
@@ -60,20 +61,20 @@ t.test('a table for people has its words at the left and its numbers at the righ
   t.equal(
     asText(ROWS),
     `
-     measure                    ours  rival  unit    ratio   in parts  target  stretch  verdict
-P1   admitted, to another       1.23   4.50  µs CPU   0.27  0.25–0.31   ≤ 0.5   ≤ 0.35  met, and the stretch
-P12  decisions                     -      -  /s          -             ≥ 0.95           skipped
-A/A  http: bare again, to bare  10.1   10.0  µs       1.01                              alike
+     measure                         ours  rival  unit    ratio   in parts  target  stretch  verdict
+P1   admitted, to another            1.23   4.50  µs CPU   0.27  0.25–0.31   ≤ 0.5   ≤ 0.35  met, and the stretch
+P12  decisions                          -      -  /s          -             ≥ 0.95           skipped
+A/A  http, cpu: bare again, to bare  10.1   10.0  µs       1.01                              alike
 
 There is none.
 
-Node.js 20.19.0, 60 rounds, 12 s. A/A: two that are the same; outside of 0.95 to 1.05, nothing of its group is concluded.
+Node.js 20.19.0, 60 rounds, 12 s. A/A: two that are the same; outside of 0.95 to 1.05, nothing is concluded from it.
 `.slice(1)
   )
 })
 
 t.test('a comparison has one line for each subject, and marks what has changed', async t => {
-  const change = { stage: 'loops', unit: 'ns', rival: 100 }
+  const change = { stage: 'loops', metric: 'ns', unit: 'ns', rival: 100 }
   const text = asText({
     ...NOTHING,
     changes: [
@@ -81,8 +82,8 @@ t.test('a comparison has one line for each subject, and marks what has changed',
       { ...change, variant: 'ours, fields', ours: 101, ratio: 1.01, verdict: 'same' }
     ]
   })
-  t.match(text, /^loops {2}ours {10}90\.0 {3}100 {2}ns {5}0\.90 {2}better$/m)
-  t.match(text, /^loops {2}ours, fields {3}101 {3}100 {2}ns {5}1\.01$/m)
+  t.match(text, /^loops {2}ours: ns {10}90\.0 {3}100 {2}ns {5}0\.90 {2}better$/m)
+  t.match(text, /^loops {2}ours, fields: ns {3}101 {3}100 {2}ns {5}1\.01$/m)
 })
 
 t.test('JSON for programs has all of it, and no number where there is none', async t => {

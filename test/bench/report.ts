@@ -27,7 +27,7 @@ export function asText({ node, rounds, seconds, twins, results, changes, notes }
     results.length > 0 ? table(RESULTS, [...results.map(resultCells), ...twins.map(twinCells)]) : [],
     changes.length > 0 ? table(CHANGES, [...changes.map(changeCells), ...twins.map(changedTwinCells)]) : []
   ]
-  const foot = `Node.js ${node}, ${rounds} rounds, ${Math.round(seconds)} s. A/A: two that are the same; outside of ${ALIKE.least} to ${ALIKE.most}, nothing of its group is concluded.`
+  const foot = `Node.js ${node}, ${rounds} rounds, ${Math.round(seconds)} s. A/A: two that are the same; outside of ${ALIKE.least} to ${ALIKE.most}, nothing is concluded from it.`
   return [...tables.filter(lines => lines.length > 0), notes, [foot]]
     .filter(lines => lines.length > 0)
     .map(lines => `${lines.join('\n')}\n`)
@@ -70,20 +70,28 @@ function resultCells(result: Result): Cells {
   ]
 }
 
-function twinCells({ stage, names, ours, rival, unit, ratio, alike }: Twins): Cells {
-  const measure = `${stage}: ${names.toReversed().join(', to ')}`
+function twinCells({ stage, metric, names, ours, rival, unit, ratio, alike }: Twins): Cells {
+  const measure = `${stage}, ${metric}: ${names.toReversed().join(', to ')}`
   const verdict = alike ? 'alike' : 'not alike'
   return ['A/A', measure, number(ours), number(rival), unit, number(ratio), '', '', '', verdict]
 }
 
-function changeCells({ stage, variant, ours, rival, unit, ratio, verdict }: Change): Cells {
-  return [stage, variant, number(ours), number(rival), unit, number(ratio), verdict === 'same' ? '' : verdict]
-}
-
-function changedTwinCells({ stage, names, ours, rival, unit, ratio, alike }: Twins): Cells {
+function changeCells({ stage, variant, metric, ours, rival, unit, ratio, verdict }: Change): Cells {
   return [
     stage,
-    `A/A: ${names.join(', ')}`,
+    `${variant}: ${metric}`,
+    number(ours),
+    number(rival),
+    unit,
+    number(ratio),
+    verdict === 'same' ? '' : verdict
+  ]
+}
+
+function changedTwinCells({ stage, metric, names, ours, rival, unit, ratio, alike }: Twins): Cells {
+  return [
+    stage,
+    `A/A, ${metric}: ${names.join(', ')}`,
     number(ours),
     number(rival),
     unit,

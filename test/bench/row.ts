@@ -19,6 +19,8 @@ export interface Row {
   /** The name of the stage that measures its subjects. */
   readonly stage: string
   readonly measure: string
+  /** The metric of the stage that its figures are made of. */
+  readonly metric: string
   /** Of the figures. */
   readonly unit: string
   /** Names of variants, besides the twins of the stage. */
@@ -33,7 +35,7 @@ export interface Row {
 }
 
 /** The parts of a row that say how it is made of samples. */
-export type Making = Pick<Row, 'stage' | 'unit' | 'subjects' | 'figures' | 'ratioUnit' | 'redis'>
+export type Making = Pick<Row, 'stage' | 'metric' | 'unit' | 'subjects' | 'figures' | 'ratioUnit' | 'redis'>
 
 export const atMost = (most: number): Bound => ({ most })
 export const atLeast = (least: number): Bound => ({ least })

@@ -12,7 +12,7 @@ import type { Terms } from './run.js'
  */
 
 /** What is measured runs long enough to tell, and so short that all has its turn within a moment. */
-const FULL: Terms['effort'] = { warmUp: 10, slice: 2000, batch: 12, watch: 5000, partitions: 1_000_000 }
+const FULL: Terms['effort'] = { warmUp: 20, slice: 2000, batch: 12, watch: 5000, partitions: 1_000_000 }
 
 const endings: (() => unknown)[] = []
 try {

@@ -7,9 +7,7 @@ import type { Owner } from '../../redis/servers.js'
 import { PLENTY, addressesOf, appWith, fieldsOf, libraryOf, policies, policiesOf } from '../library.js'
 import { partitionsOf } from '../stage.js'
 import type { Task } from '../worker.js'
-
-/** Does something so many times. */
-export type Loop = (times: number) => unknown
+import type { Loop } from './settling.js'
 
 /** Keys are walked through by this step: all of them, and none soon after its neighbour. A prime. */
 const STEP = 7919

@@ -26,6 +26,7 @@ export const batchRows: readonly Row[] = [
 function counts(ours: string, rival: string): Making {
   return {
     stage: 'batches',
+    metric: ours,
     unit: '',
     subjects: ['ours, in batches'],
     redis: true,

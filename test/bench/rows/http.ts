@@ -92,6 +92,7 @@ export const httpRows: readonly Row[] = [
 export function cpuAdded(ours: string, rival: string): Making {
   return {
     stage: 'http',
+    metric: 'cpu',
     unit: 'µs CPU',
     subjects: [ours, rival],
     figures: samples => quotient(addedBy(samples, ours), addedBy(samples, rival))
@@ -103,6 +104,7 @@ function eachFurther(name: string, count: number): Making {
   const first = 'ours, 1 policy'
   return {
     stage: 'http',
+    metric: 'cpu',
     unit: 'µs CPU',
     subjects: [name, first],
     figures: samples => {
@@ -116,6 +118,7 @@ function eachFurther(name: string, count: number): Making {
 export function throughput(ours: string, rival: string): Making {
   return {
     stage: 'http',
+    metric: 'wall',
     unit: 'req/s',
     subjects: [ours, rival],
     figures: samples => {

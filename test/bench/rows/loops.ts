@@ -38,6 +38,7 @@ export const loopRows: readonly Row[] = [
 function nanoseconds(ours: string, rival: string): Making {
   return {
     stage: 'loops',
+    metric: 'ns',
     unit: 'ns CPU',
     subjects: [ours, rival],
     figures: samples => {

@@ -25,6 +25,7 @@ export const memoryRows: readonly Row[] = [
 function bytes(ours: string, rival: string): Making {
   return {
     stage: 'memory',
+    metric: 'bytes',
     unit: 'B',
     subjects: [ours, rival],
     figures: samples => {

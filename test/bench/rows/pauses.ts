@@ -31,6 +31,7 @@ export const pauseRows: readonly Row[] = [
 function pauses(ours: string, metric: string): Making {
   return {
     stage: 'pauses',
+    metric,
     unit: 'ms',
     ratioUnit: ' ms',
     subjects: [ours, 'no limiter'],

@@ -45,6 +45,7 @@ export const redisRows: readonly Row[] = [
 function decisions(ours: string, rival: string): Making {
   return {
     stage: 'redis',
+    metric: 'wall',
     unit: '/s',
     subjects: [ours, rival],
     redis: true,
