@@ -23,8 +23,6 @@ export interface Seen {
   /** The most that the store has held. */
   readonly partitions: number
   readonly bytes: number
-  /** Milliseconds that each turn of the event loop took. */
-  readonly turns: readonly number[]
 }
 
 export interface Place {
@@ -79,12 +77,9 @@ export async function flood({ store }: Place, ask: Ask, { strangers, room }: Flo
   for (let i = 0; i < QUOTA; i++) if (!(await ask(SPENT))) throw new Error('refused before all was spent')
   for (let i = 0; i < regulars; i++) await ask(regular(i))
   const seen = { refused: 0, asked: 0, served: 0, regulars: 0, partitions: 0, bytes: 0 }
-  const turns: number[] = []
   for (let come = 0, turn = 0; come < strangers; turn++) {
-    const start = performance.now()
     for (let i = 0; i < AT_ONCE; i++) await ask(stranger(come++))
     await new Promise(resolve => setImmediate(resolve))
-    turns.push(performance.now() - start)
     if (turn % LOOK_EVERY !== 0) continue
     const { partitions, bytes } = store.use
     seen.partitions = Math.max(seen.partitions, partitions)
@@ -95,7 +90,7 @@ export async function flood({ store }: Place, ask: Ask, { strangers, room }: Flo
     if (seen.regulars === regulars) continue
     if (await ask(regular(seen.regulars++))) seen.served++
   }
-  return { ...seen, turns }
+  return seen
 }
 
 /** What has to be true of every flood. */
