@@ -211,3 +211,16 @@ t.test('what has failed is not read again until there are more policies', async 
   for (let i = 0; i < 3; i++) t.throws(() => table.planOf(request), { code: 'FST_QUOTA_ROUTE' })
   t.equal(reads, 2)
 })
+
+t.test('whoever asks for a plan has what is due done before', async t => {
+  const table = makeTable()
+  const declared = route('/')
+  table.declare(instance, declared)
+  table.compile()
+  let done = 0
+  table.due = () => done++
+  t.match(table.planIn(declared.config), { policies: [{ name: 'any' }] })
+  t.strictSame(names(table, requestOf(declared)), ['any'])
+  t.equal(table.reports().length, 1)
+  t.equal(done, 3)
+})
