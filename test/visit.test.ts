@@ -121,18 +121,18 @@ t.test('an identity that is known in the end is named, if it was asked for and e
 })
 
 t.test('an identity that is known at a later hook is not looked for again', async t => {
-  let user: string | undefined
+  const known: { user?: string } = {}
   let asked = 0
   const { parts } = ask({
     user: () => {
       asked++
-      return user
+      return known.user
     },
     tenant: () => undefined
   })
   t.equal(await parts.late(), undefined, 'nobody was asked for')
   parts.identify([0, 1])
-  user = '42'
+  known.user = '42'
   parts.identify([0])
   t.equal(parts.nameless, true)
   t.equal(await parts.late(), undefined)
