@@ -16,8 +16,6 @@ const entryOf: unique symbol = Symbol('fastify-quota.route')
 /** A route, and its plan once all policies are known. */
 interface Entry {
   readonly route: string
-  /** Whether it is what answers requests that match no route. */
-  readonly is404: boolean
   readonly instance: FastifyInstance
   readonly wish: RouteWish
   plan: Plan | undefined
@@ -26,6 +24,9 @@ interface Entry {
   /** How many policies there were then. */
   defined: number
 }
+
+/** The route of requests that match none; of others it has a method and a path. */
+const UNMATCHED = '404'
 
 type Config = Record<typeof entryOf, Entry | undefined>
 
@@ -51,7 +52,7 @@ export class RouteTable {
    */
   declare(instance: FastifyInstance, options: RouteOptions): void {
     const route = `${[options.method].flat().join(', ')} ${options.url}`
-    const entry = this.#enter(instance, route, options.config?.quota, false)
+    const entry = this.#enter(instance, route, options.config?.quota)
     this.#entries.push(entry)
     // A copy: Fastify hands the same object to GET and HEAD, and an application may share it between routes.
     const config: object = { ...options.config, [entryOf]: entry }
@@ -124,10 +125,12 @@ export class RouteTable {
 
   reports(): readonly RouteReport[] {
     this.due?.()
-    return this.#entries.filter(({ is404 }) => !is404).map(({ route, plan }) => report(route, plan))
+    return this.#entries
+      .filter(({ route }) => route !== UNMATCHED)
+      .map(({ route, plan }) => report(route, plan))
   }
 
-  #enter(instance: FastifyInstance, route: string, quota: unknown, is404: boolean): Entry {
+  #enter(instance: FastifyInstance, route: string, quota: unknown): Entry {
     const scope = this.#scopeOf(instance)
     const wish = readRouteQuota(refuser(FST_QUOTA_ROUTE, `route ${route}`), quota)
     for (const reference of wish.references) {
@@ -135,7 +138,7 @@ export class RouteTable {
       const { name, ...options } = reference
       scope.place(name, options)
     }
-    return { route, is404, instance, wish, plan: undefined, error: undefined, defined: 0 }
+    return { route, instance, wish, plan: undefined, error: undefined, defined: 0 }
   }
 
   #plan(entry: Entry): void {
@@ -160,7 +163,7 @@ export class RouteTable {
   }
 
   #late(request: FastifyRequest, config: Config, failed: Entry | undefined): Entry {
-    const route = request.is404 ? '404' : earlyRoute(request)
+    const route = request.is404 ? UNMATCHED : earlyRoute(request)
     const entry = this.#lateEntry(request, route, failed)
     config[entryOf] = entry
     return entry
@@ -173,7 +176,7 @@ export class RouteTable {
       this.#warnings.earlyRoutes(route)
     }
     try {
-      const entry = this.#enter(instance, route, request.routeOptions.config.quota, request.is404)
+      const entry = this.#enter(instance, route, request.routeOptions.config.quota)
       this.#plan(entry)
       this.#entries.push(entry)
       return entry
@@ -182,15 +185,7 @@ export class RouteTable {
         request.log.error({ err: error }, 'fastify-quota: a route is refused, for its quota cannot be read')
       }
       const defined = this.#scopeOf(instance).registry.policies.size
-      return {
-        route,
-        is404: request.is404,
-        instance,
-        wish: NO_WISH,
-        plan: undefined,
-        error: error as Error,
-        defined
-      }
+      return { route, instance, wish: NO_WISH, plan: undefined, error: error as Error, defined }
     }
   }
 }

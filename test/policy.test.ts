@@ -4,6 +4,7 @@ import { firstOf } from '../src/partition.js'
 import { compilePolicy, sameDefinition } from '../src/policy.js'
 import type { QuotaPolicy } from '../src/policy.js'
 import type { PolicyOptions } from '../src/policy-options.js'
+import { ALGORITHMS } from './algorithms/names.js'
 
 const seed = Number(process.env['FC_SEED'] ?? Date.now() % 2 ** 31)
 t.comment(`fast-check seed ${seed}; repeat with FC_SEED=${seed}`)
@@ -545,16 +546,6 @@ t.test('a second definition that is no policy is refused for that', async t => {
   })
 })
 
-const ALGORITHMS = [
-  'sliding-window',
-  'sliding-window-log',
-  'sliding-window-counter',
-  'fixed-window',
-  'token-bucket',
-  'leaky-bucket',
-  'concurrency'
-]
-
 /** Options that are nearly right, with any JSON in any place. */
 const nearly = (): fc.Arbitrary<Record<string, unknown>> => {
   const or = (...values: readonly unknown[]): fc.Arbitrary<unknown> =>
@@ -634,7 +625,7 @@ t.test('a policy can be spent in batches, if nothing about it stands against tha
 })
 
 t.test('any options are a policy of integers, or refused in a sentence', async t => {
-  const compiled = new Map(ALGORITHMS.map(name => [name, 0]))
+  const compiled = new Map<string, number>(ALGORITHMS.map(name => [name, 0]))
   const names = fc.oneof(
     { weight: 5, arbitrary: fc.constant('daily') },
     fc.string({ unit: 'binary', maxLength: 300 })

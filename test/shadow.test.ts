@@ -1,26 +1,17 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { LightMyRequestResponse } from 'fastify'
-import type { AlgorithmName, Hook, PolicyOptions } from '../src/index.js'
+import type { Hook, PolicyOptions } from '../src/index.js'
 import { compilePolicy } from '../src/policy.js'
 import type { Answer } from '../src/store.js'
 import { memoryStore } from '../src/stores/memory.js'
 import { howToRepeat, runs, seed } from './algorithms/kit.js'
 import { Clock, serve } from './plugin/kit.js'
+import { ALGORITHMS } from './algorithms/names.js'
 
 t.setTimeout(120_000)
 
 t.comment(howToRepeat)
-
-const ALGORITHMS: readonly AlgorithmName[] = [
-  'sliding-window',
-  'sliding-window-log',
-  'sliding-window-counter',
-  'fixed-window',
-  'token-bucket',
-  'leaky-bucket',
-  'concurrency'
-]
 
 const HOOKS: readonly Hook[] = ['onRequest', 'preParsing', 'preHandler']
 

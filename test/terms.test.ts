@@ -3,6 +3,7 @@ import { compilePolicy } from '../src/policy.js'
 import type { AlgorithmName, PolicyOptions } from '../src/policy-options.js'
 import { figures, fingerprint, readQuota, readTerms, refillsWithinASecond } from '../src/terms.js'
 import type { Figures, TermsButQuota } from '../src/terms.js'
+import { ALGORITHMS } from './algorithms/names.js'
 
 const refuse = (message: string): never => {
   throw new RangeError(message)
@@ -16,16 +17,6 @@ const compute = (quota: number, algorithm: AlgorithmName, options: object = {}):
   const terms = read(algorithm, options)
   return figures(refuse, terms, readQuota(refuse, quota, terms))
 }
-
-const ALGORITHMS = [
-  'sliding-window',
-  'sliding-window-log',
-  'sliding-window-counter',
-  'fixed-window',
-  'token-bucket',
-  'leaky-bucket',
-  'concurrency'
-] as const satisfies readonly AlgorithmName[]
 
 const WINDOW =
   "must be whole seconds or a duration like '500ms', '10s', '1m', '2h' or '1d', more than 0 and at most 36525d"

@@ -32,18 +32,9 @@ import {
   statuses
 } from './kit.js'
 import type { Told } from './kit.js'
+import { ALGORITHMS } from '../algorithms/names.js'
 
 t.setTimeout(120_000)
-
-const algorithms: readonly AlgorithmName[] = [
-  'sliding-window',
-  'sliding-window-log',
-  'sliding-window-counter',
-  'fixed-window',
-  'token-bucket',
-  'leaky-bucket',
-  'concurrency'
-]
 
 /** A policy of any algorithm. */
 const of = (algorithm: AlgorithmName, quota: number, window: number = 60): PolicyOptions =>
@@ -103,7 +94,7 @@ fieldCase(
 
 fieldCase('C79', 'a quota of 0 refuses everything, and is not what switches a quota off', async t => {
   await inBothStores(t, async (t, serve) => {
-    for (const algorithm of algorithms) {
+    for (const algorithm of ALGORITHMS) {
       const { app } = await serve(
         { policies: { none: of(algorithm, 0) } },
         {

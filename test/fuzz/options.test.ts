@@ -11,6 +11,7 @@ import { FST_QUOTA_OPTION, FST_QUOTA_ROUTE } from '../../src/errors.js'
 import { readSettings } from '../../src/settings.js'
 import { howToRepeat, runs } from '../algorithms/kit.js'
 import { Costs, anything, nearMiss, sized, text } from './hostile.js'
+import { ALGORITHMS } from '../algorithms/names.js'
 
 t.comment(howToRepeat)
 t.setTimeout(60_000 + 30 * runs)
@@ -38,15 +39,7 @@ const PLUGIN: Readonly<Record<string, readonly unknown[]>> = {
 const POLICY: Readonly<Record<string, readonly unknown[]>> = {
   quota: [0, 1, 100, () => 1],
   window: [1, '1m', '500ms', '1d'],
-  algorithm: [
-    'sliding-window',
-    'sliding-window-log',
-    'sliding-window-counter',
-    'fixed-window',
-    'token-bucket',
-    'leaky-bucket',
-    'concurrency'
-  ],
+  algorithm: ALGORITHMS,
   precision: [1, 10, 'exact'],
   largeLog: [true],
   align: [true],
