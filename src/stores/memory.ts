@@ -166,7 +166,7 @@ export class MemoryStore implements Store {
     const now = this.#clock()
     const limits = places.map(({ partition, policy }) => {
       const row = this.#partitions.find(partition)
-      const state = row === undefined ? EMPTY : this.#partitions.cells(policy).read(row)
+      const state = row === SHARED_ROW ? EMPTY : this.#partitions.cells(policy).read(row)
       return serviceLimit(policy, policy.algorithm.step(state, policy.params, now, 0), 0, NO_CHARGES)
     })
     return { limits, source: 'memory' }
@@ -175,7 +175,7 @@ export class MemoryStore implements Store {
   reset(places: readonly Place[]): void {
     for (const { partition, policy } of places) {
       const row = this.#partitions.find(partition)
-      if (row !== undefined) this.#partitions.keep(row, this.#partitions.cells(policy), EMPTY)
+      if (row !== SHARED_ROW) this.#partitions.keep(row, this.#partitions.cells(policy), EMPTY)
     }
   }
 
@@ -197,7 +197,7 @@ export class MemoryStore implements Store {
       rows[i] =
         i > 0 && partition === places[i - 1]!.partition
           ? rows[i - 1]!
-          : (this.#partitions.find(partition) ?? this.#partitions.hold(partition, now, rows.slice(0, i)))
+          : this.#partitions.find(partition) || this.#partitions.hold(partition, now, rows.slice(0, i))
     }
     return rows
   }

@@ -2,19 +2,21 @@ import { EMPTY } from '../../algorithm.js'
 import type { State, Step } from '../../algorithm.js'
 import type { QuotaPolicy } from '../../policy.js'
 import { Cells } from './cells.js'
+import { NO_ROW } from './rows.js'
+import { Table } from './table.js'
 
 /** What a table may hold. */
 export interface Bounds {
   readonly partitions: number
-  /** Estimated, of strings, states and their places; `Infinity`: whatever the partitions take. */
+  /** Estimated, of partitions and states; `Infinity`: whatever they take. */
   readonly bytes: number
 }
 
-/** The row in which newcomers are counted together while there is no room for them. */
-export const SHARED_ROW = 0
+/** The row in which newcomers are counted together while there is no room for them: it is nobody's own. */
+export const SHARED_ROW: number = NO_ROW
 
-/** Bytes of a partition besides its string, and of each policy that counts it. */
-const OF_PARTITION = 80
+/** Bytes of a partition, with its share of the buckets, and of each policy that counts it. */
+const OF_PARTITION = 40
 const OF_CELL = 24
 /** Bytes of each number of a state that is too long for a cell. */
 const OF_NUMBER = 8
@@ -26,8 +28,11 @@ const COMPARED = 16
 /** Partitions forgotten at most for one newcomer, where bytes are short. */
 const TRIES = 4
 
-/** Partitions that a sweep looks at in one go. */
+/** Rows that a sweep looks at in one go. */
 const SWEPT_AT_ONCE = 4096
+
+/** Rows that are passed over at most to find one that is taken. */
+const PASSED_OVER = 256
 
 /** Somebody who has less than this share of a quota left is not forgotten, or inventing others would get it back. */
 const SPARE = 0.5
@@ -40,12 +45,11 @@ const SPARE = 0.5
 export class Partitions {
   readonly #bounds: Bounds
   readonly #forgetting: () => void
-  readonly #rows = new Map<string, number>()
-  readonly #ends: number[] = [0]
-  readonly #vacant: number[] = []
+  readonly #table = new Table()
+  readonly #rows = this.#table.rows
   readonly #cells = new Map<string, Cells>()
-  #hand: Iterator<[string, number], undefined> | undefined
-  #strings = 0
+  /** The row that was looked at last. */
+  #hand = 0
   #evicted = 0
   #shared = 0
 
@@ -57,12 +61,12 @@ export class Partitions {
 
   /** Partitions held, expired ones that were not swept yet included. */
   get size(): number {
-    return this.#rows.size
+    return this.#rows.taken
   }
 
   /** What they take, estimated. */
   get bytes(): number {
-    let bytes = this.#strings + this.#rows.size * (OF_PARTITION + this.#cells.size * OF_CELL)
+    let bytes = this.size * (OF_PARTITION + this.#cells.size * OF_CELL)
     for (const { numbers } of this.#cells.values()) bytes += numbers * OF_NUMBER
     return bytes
   }
@@ -72,9 +76,9 @@ export class Partitions {
     return { evicted: this.#evicted, shared: this.#shared }
   }
 
-  /** The row of a partition; `undefined`: it is not held. */
-  find(partition: string): number | undefined {
-    return this.#rows.get(partition)
+  /** The row of a partition; {@link SHARED_ROW}: it has none of its own. */
+  find(partition: string): number {
+    return this.#table.find(partition)
   }
 
   /**
@@ -82,18 +86,12 @@ export class Partitions {
    * each other out. What nothing is written to is swept.
    */
   hold(partition: string, now: number, taken: readonly number[]): number {
-    const known = this.#rows.get(partition)
-    if (known !== undefined) return known
-    if (!this.#hasRoom(partition, taken) && !this.#makeRoom(partition, now, taken)) {
-      this.#shared++
-      this.#forgetting()
-      return SHARED_ROW
-    }
-    const row = this.#vacant.pop() ?? this.#ends.length
-    this.#ends[row] = 0
-    this.#rows.set(partition, row)
-    this.#strings += partition.length
-    return row
+    const known = this.#table.find(partition)
+    if (known !== NO_ROW) return known
+    if (this.#hasRoom(taken) || this.#makeRoom(now, taken)) return this.#table.add(partition)
+    this.#shared++
+    this.#forgetting()
+    return SHARED_ROW
   }
 
   /** The cells of a policy: those of all policies that count the same. */
@@ -108,7 +106,7 @@ export class Partitions {
   /** Writes what a step leaves behind. */
   write(row: number, cells: Cells, capacity: number, now: number, { state, remaining, ttl }: Step): void {
     cells.write(row, state, capacity === 0 ? 0 : Math.min(1, remaining / capacity))
-    this.#ends[row] = Math.max(this.#ends[row]!, now + ttl)
+    if (now + ttl > this.#rows.end(row)) this.#rows.setEnd(row, now + ttl)
     if (state.length === 0) this.#endIfEmpty(row)
   }
 
@@ -122,13 +120,14 @@ export class Partitions {
    * Drops what has expired, a few thousand partitions in one go, until a quarter of all were met that have not, or the
    * round is over: what expires together goes together, and what lives is looked at every few seconds.
    */
-  sweep(now: () => number, budget: number = this.#rows.size / 4): void {
+  sweep(now: () => number, budget: number = this.size / 4): void {
     const time = now()
     let living = 0
     for (let seen = 0; seen < SWEPT_AT_ONCE; seen++) {
-      const entry = this.#advance()
-      if (entry === undefined) return this.#tidy()
-      if (this.#ends[entry[1]]! <= time) this.#drop(entry)
+      const row = this.#advance()
+      if (row === NO_ROW) return this.#tidy()
+      if (!this.#rows.isTaken(row)) continue
+      if (this.#rows.end(row) <= time) this.#drop(row)
       else living++
     }
     if (budget > living) setImmediate(() => this.sweep(now, budget - living)).unref()
@@ -137,53 +136,51 @@ export class Partitions {
   /** After a flood, what it took is given back, once nobody is in it any more. */
   #tidy(): void {
     for (const cells of this.#cells.values()) cells.trim()
-    if (this.#rows.size > 0) return
-    this.#ends.length = 1
-    this.#vacant.length = 0
+    this.#table.trim()
   }
 
   /** A partition all of whose charges were given back or forgotten is one that may go. */
   #endIfEmpty(row: number): void {
     for (const cells of this.#cells.values()) if (!cells.isEmpty(row)) return
-    this.#ends[row] = 0
+    this.#rows.setEnd(row, 0)
   }
 
-  #hasRoom({ length }: string, taken: readonly number[]): boolean {
+  #hasRoom(taken: readonly number[]): boolean {
     const { partitions, bytes } = this.#bounds
-    if (this.#rows.size <= taken.length) return true
-    if (this.#rows.size >= partitions) return false
-    return bytes === Infinity || this.bytes + length + OF_PARTITION <= bytes
+    if (this.size <= taken.length) return true
+    if (this.size >= partitions) return false
+    return bytes === Infinity || this.bytes + OF_PARTITION <= bytes
   }
 
-  #makeRoom(partition: string, now: number, taken: readonly number[]): boolean {
+  #makeRoom(now: number, taken: readonly number[]): boolean {
     for (let tries = 0; tries < TRIES; tries++) {
       const victim = this.#victim(now, taken)
-      if (victim === undefined) return false
-      if (this.#ends[victim[1]]! > now) {
+      if (victim === NO_ROW) return false
+      if (this.#rows.end(victim) > now) {
         this.#evicted++
         this.#forgetting()
       }
       this.#drop(victim)
-      if (this.#hasRoom(partition, taken)) return true
+      if (this.#hasRoom(taken)) return true
     }
     return false
   }
 
   /** What has expired; else who has most to spare, and of those the first to expire. */
-  #victim(now: number, taken: readonly number[]): Entry | undefined {
-    let victim: Entry | undefined
+  #victim(now: number, taken: readonly number[]): number {
+    let victim = NO_ROW
     let most = SPARE
     let compared = 0
     for (let seen = 0; seen < LOOKED_AT && compared < COMPARED; seen++) {
-      const entry = this.#advance()
-      if (entry === undefined || taken.includes(entry[1])) continue
-      const end = this.#ends[entry[1]]!
-      if (end <= now) return entry
-      const share = this.#share(entry[1])
+      const row = this.#advanceToTaken()
+      if (row === NO_ROW || taken.includes(row)) continue
+      const end = this.#rows.end(row)
+      if (end <= now) return row
+      const share = this.#share(row)
       if (share < SPARE) continue
       compared++
-      if (share < most || (share === most && victim !== undefined && end >= this.#ends[victim[1]]!)) continue
-      victim = entry
+      if (share < most || (share === most && victim !== NO_ROW && end >= this.#rows.end(victim))) continue
+      victim = row
       most = share
     }
     return victim
@@ -196,20 +193,22 @@ export class Partitions {
     return least
   }
 
-  #drop([partition, row]: Entry): void {
+  #drop(row: number): void {
     for (const cells of this.#cells.values()) cells.write(row, EMPTY, 1)
-    this.#rows.delete(partition)
-    this.#strings -= partition.length
-    this.#vacant.push(row)
+    this.#table.drop(row)
   }
 
-  /** The next partition in the order they were made, round and round; `undefined` once a round and when there is none. */
-  #advance(): Entry | undefined {
-    this.#hand ??= this.#rows.entries()
-    const { value, done } = this.#hand.next()
-    if (done === true) this.#hand = undefined
-    return value
+  /** The next row, round and round; {@link NO_ROW} once a round. */
+  #advance(): number {
+    this.#hand = this.#hand + 1 < this.#rows.bound ? this.#hand + 1 : NO_ROW
+    return this.#hand
+  }
+
+  #advanceToTaken(): number {
+    for (let passed = 0; passed < PASSED_OVER; passed++) {
+      const row = this.#advance()
+      if (row !== NO_ROW && this.#rows.isTaken(row)) return row
+    }
+    return NO_ROW
   }
 }
-
-type Entry = readonly [partition: string, row: number]
