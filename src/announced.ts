@@ -44,11 +44,14 @@ export interface Announced {
  * to exhaustion comes first, for some clients read no further.
  */
 export function announced(telling: Telling, about: About, decision: Decision): readonly Announced[] {
+  const shown = selected(telling, decision)
+  return shown.map(limit => tell(telling, about, limit, shown))
+}
+
+/** The limits that a client is told of, in their order. */
+export function selected({ select }: Telling, decision: Decision): readonly ServiceLimit[] {
   const limits = visible(decision)
-  const shown = telling.select === 'all' ? limits : firstOfEachUnit(limits)
-  const told = new Array<Announced>(shown.length)
-  for (let i = 0; i < shown.length; i++) told[i] = tell(telling, about, shown[i]!, shown)
-  return told
+  return select === 'all' ? limits : firstOfEachUnit(limits)
 }
 
 /** The limits that a client may see, in the order in which they are told. */
@@ -78,7 +81,8 @@ function ordered({ outcome, limits }: Decision): readonly ServiceLimit[] {
   return seen
 }
 
-function tell(
+/** One of the limits that are shown, as a client sees it. */
+export function tell(
   { jitter: jitterOf, cap }: Telling,
   about: About,
   limit: ServiceLimit,

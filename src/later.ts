@@ -3,7 +3,9 @@ export type Later<T> = T | Promise<T>
 
 /** Whether a value has to be waited for. A thenable that is no promise has `then` only: pass it to {@link whenKnown}. */
 export function isLater<T>(value: Later<T>): value is Promise<T> {
-  return typeof (value as Promise<T> | undefined | null)?.then === 'function'
+  if (value instanceof Promise) return true
+  if (typeof value !== 'object' && typeof value !== 'function') return false
+  return typeof (value as Promise<T> | null)?.then === 'function'
 }
 
 /** Does what nobody waits for; `report` is told if it fails, now or later. */

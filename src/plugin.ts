@@ -267,12 +267,10 @@ function checkRefused(decision: Decision | undefined): void {
   throw new FST_QUOTA_OPTION(`reply.refuse takes a refused decision, got ${got}`)
 }
 
-function isPreflight({ method, headers }: FastifyRequest): boolean {
-  return (
-    method === 'OPTIONS' &&
-    headers.origin !== undefined &&
-    headers['access-control-request-method'] !== undefined
-  )
+function isPreflight(request: FastifyRequest): boolean {
+  if (request.method !== 'OPTIONS') return false
+  const { headers } = request
+  return headers.origin !== undefined && headers['access-control-request-method'] !== undefined
 }
 
 const isRoot = (app: FastifyInstance): boolean => parentOf(app) === Object.prototype

@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { announced } from './announced.js'
+import { announced, selected, tell } from './announced.js'
 import type { About, Announced, Telling } from './announced.js'
 import { isCertain, refusing } from './decision.js'
 import type { Decision } from './decision.js'
@@ -59,18 +59,11 @@ export function writeFields(
     return removeFields(reply, sheet)
   }
   if (decision.limits.length === 0) return
-  const shown = announced(wire, occasion, decision)
   if (wire.fields) {
-    let items = ''
-    for (const each of shown) {
-      if (items !== '') items += ', '
-      items += itemText(each)
-      if (wire.partitionKey !== undefined) items += keyText(wire.partitionKey, reply, each, occasion)
-    }
     sheet.policy = replace(reply, FIELD.policy, sheet.policy, occasion.policyField)
-    sheet.limit = replace(reply, FIELD.limit, sheet.limit, items)
+    sheet.limit = replace(reply, FIELD.limit, sheet.limit, limitField(wire, reply, decision, occasion))
   }
-  if (wire.legacy !== false) writeLegacy(wire, wire.legacy, reply, sheet, shown, occasion)
+  if (wire.legacy !== false) writeLegacy(wire, wire.legacy, reply, sheet, decision, occasion)
 }
 
 /**
@@ -176,11 +169,21 @@ const OF_THE_RESOURCE = [
   'last-modified'
 ] as const
 
-const itemText = ({ limit, available, window }: Announced): string =>
-  limitText(limit.policy.prefix, available, window)
+/** `RateLimit`: no list of what is told is made, for every response has this field. */
+function limitField(wire: Wire, reply: FastifyReply, decision: Decision, about: About): string {
+  const shown = selected(wire, decision)
+  let items = ''
+  for (let i = 0; i < shown.length; i++) {
+    const { limit, available, window } = tell(wire, about, shown[i]!, shown)
+    if (i > 0) items += ', '
+    items += limitText(limit.policy.prefix, available, window)
+    if (wire.partitionKey !== undefined) items += keyText(wire.partitionKey, reply, limit.policy, about)
+  }
+  return items
+}
 
-function keyText(keyOf: KeyOf, { request }: FastifyReply, { limit }: Announced, about: About): string {
-  const key = keyOf(request, limit.policy, about.whose)
+function keyText(keyOf: KeyOf, { request }: FastifyReply, policy: QuotaPolicy, about: About): string {
+  const key = keyOf(request, policy, about.whose)
   return key === undefined ? '' : partitionKeyText(key)
 }
 
@@ -207,11 +210,11 @@ function writeLegacy(
   legacy: Legacy,
   reply: FastifyReply,
   sheet: WrittenFields,
-  shown: readonly Announced[],
+  decision: Decision,
   occasion: Occasion
 ): void {
   const fields = legacyFields(legacy, {
-    limits: shown.map(uncapped),
+    limits: announced(wire, occasion, decision).map(uncapped),
     policies: occasion.policies().map(({ capacity, announcedWindow }) => ({
       quota: capacity,
       window: announcedWindow

@@ -57,7 +57,11 @@ export class MemoryStore implements Store {
   /** Of the decision that is being made. */
   readonly #steps: Step[] = []
   readonly #rows: number[] = []
+  /** Of the decision that was made last, and its policies: those of the next one are often the same. */
   readonly #cells: Cells[] = []
+  readonly #policies: QuotaPolicy[] = []
+  /** Of the charge that was made last: most others of the same time have the same. */
+  #latest: readonly Receipt[] = NO_CHARGES
   #sweeper: NodeJS.Timeout | undefined
   #users = 0
   #clock = monotonic
@@ -109,9 +113,11 @@ export class MemoryStore implements Store {
     let refused = false
     for (let i = 0; i < length; i++) {
       const { policy, units } = charges[i]!
-      const own = this.#partitions.cells(policy)
-      const step = policy.algorithm.step(own.read(rows[i]!), policy.params, now, units)
-      cells[i] = own
+      if (policy !== this.#policies[i]) {
+        this.#policies[i] = policy
+        cells[i] = this.#partitions.cells(policy)
+      }
+      const step = policy.algorithm.step(cells[i]!.read(rows[i]!), policy.params, now, units)
       steps[i] = step
       if (!step.allowed && !policy.shadow) refused = true
     }
@@ -265,9 +271,13 @@ export class MemoryStore implements Store {
   /** The receipts of what was charged now. */
   #receipts(row: number, { algorithm, params }: QuotaPolicy, now: number, units: number): readonly Receipt[] {
     if (units === 0) return NO_CHARGES
-    const receipt = { at: algorithm.receiptAt?.(params, now) ?? now, units }
+    const at = algorithm.receiptAt === undefined ? now : algorithm.receiptAt(params, now)
+    const latest = this.#latest[0]
+    if (row !== SHARED_ROW && latest?.at === at && latest.units === units) return this.#latest
+    const receipt = { at, units }
     if (row === SHARED_ROW) this.#shared.add(receipt)
-    return [receipt]
+    else this.#latest = [receipt]
+    return row === SHARED_ROW ? [receipt] : this.#latest
   }
 }
 

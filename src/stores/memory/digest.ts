@@ -24,11 +24,8 @@ export class Digest {
     let v1 = this.#key1 ^ 0xee
     let v2 = this.#key0 ^ 0x6c796765
     let v3 = this.#key1 ^ 0x74656462
-    for (let i = 0; i <= paired; i += 2) {
-      const word =
-        i < paired
-          ? text.charCodeAt(i) | (text.charCodeAt(i + 1) << 16)
-          : (length << 16) | (paired < length ? text.charCodeAt(paired) : 0)
+    for (let i = 0; i < paired; i += 2) {
+      const word = text.charCodeAt(i) | (text.charCodeAt(i + 1) << 16)
       v3 ^= word
       v0 = (v0 + v1) | 0
       v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0
@@ -42,8 +39,9 @@ export class Digest {
       v2 = (v2 << 16) | (v2 >>> 16)
       v0 ^= word
     }
-    v2 ^= 0xee
-    for (let round = 1; round <= 6; round++) {
+    const last = (length << 25) | (paired < length ? text.charCodeAt(paired) : 0)
+    v3 ^= last
+    for (let round = 0; round <= 6; round++) {
       v0 = (v0 + v1) | 0
       v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0
       v0 = (v0 << 16) | (v0 >>> 16)
@@ -54,9 +52,13 @@ export class Digest {
       v2 = (v2 + v1) | 0
       v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2
       v2 = (v2 << 16) | (v2 >>> 16)
-      if (round !== 3) continue
-      this.low = v1 ^ v3
-      v1 ^= 0xdd
+      if (round === 0) {
+        v0 ^= last
+        v2 ^= 0xee
+      } else if (round === 3) {
+        this.low = v1 ^ v3
+        v1 ^= 0xdd
+      }
     }
     this.high = v1 ^ v3
   }
