@@ -66,9 +66,13 @@ export class Partitions {
 
   /** What they take, estimated. */
   get bytes(): number {
-    let bytes = this.size * (OF_PARTITION + this.#cells.size * OF_CELL)
+    let bytes = this.size * this.#ofPartition
     for (const { numbers } of this.#cells.values()) bytes += numbers * OF_NUMBER
     return bytes
+  }
+
+  get #ofPartition(): number {
+    return OF_PARTITION + this.#cells.size * OF_CELL
   }
 
   /** Newcomers that found no room, and partitions that were forgotten before they had expired. */
@@ -130,6 +134,7 @@ export class Partitions {
       if (this.#rows.end(row) <= time) this.#drop(row)
       else living++
     }
+    if (this.size === 0) return this.#tidy()
     if (budget > living) setImmediate(() => this.sweep(now, budget - living)).unref()
   }
 
@@ -149,7 +154,7 @@ export class Partitions {
     const { partitions, bytes } = this.#bounds
     if (this.size <= taken.length) return true
     if (this.size >= partitions) return false
-    return bytes === Infinity || this.bytes + OF_PARTITION <= bytes
+    return bytes === Infinity || this.bytes + this.#ofPartition <= bytes
   }
 
   #makeRoom(now: number, taken: readonly number[]): boolean {

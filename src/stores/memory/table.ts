@@ -64,9 +64,17 @@ export class Table {
   /** Gives memory back that nobody needs: a part of it each time. */
   trim(): void {
     this.rows.trim()
+    if (this.rows.taken === 0) return this.#begin()
     const wanted = Math.max(CHUNK, 2 * this.rows.taken * BUCKETS_TO_A_ROW)
     for (let joined = 0; joined < JOINED_AT_ONCE && this.#buckets > wanted; joined++) this.#join()
     this.#chunks.length = Math.ceil(this.#buckets / CHUNK)
+  }
+
+  /** Goes back to the first buckets, which are empty when no row is taken. */
+  #begin(): void {
+    this.#buckets = CHUNK
+    this.#mask = CHUNK - 1
+    this.#chunks.length = 1
   }
 
   /** A bucket that is not there yet is still one with that of half as many. */
