@@ -1,5 +1,6 @@
 import { EMPTY } from '../../algorithm.js'
 import type { State } from '../../algorithm.js'
+import { baseOf } from './near.js'
 import { Scratch } from './scratch.js'
 import { Slots, fits, sizeFor } from './slots.js'
 
@@ -8,10 +9,14 @@ const CHUNK_BITS = 14
 const CHUNK = 1 << CHUNK_BITS
 const IN_CHUNK = CHUNK - 1
 
-/** How a cell holds its state: nothing, one or two numbers as they are, three that {@link isEntry}, or where it is kept. */
+/**
+ * How a cell holds its state: nothing, one or two numbers as they are, three that {@link isEntry}, or where it is kept, of
+ * numbers that are near one another with their base.
+ */
 const NONE = 0
 const PACKED = 3
 const ELSEWHERE = 4
+const NEAR = 5
 
 /**
  * A cell is three doubles, so that one line of the processor's cache has all of it: two for the state, and the last for what
@@ -25,9 +30,10 @@ const COUNT = 2
 const BETWEEN = 3
 const KIND_AND_SHARE = 4
 const LENGTH = 5
-/** Where a state is that has no room in the cell. */
+/** Where a state is that has no room in the cell; the second double is its base. */
 const SIZE = 0
 const SLOT = 1
+const BASE = 1
 
 const KIND = 0xff
 const SHARE_BITS = 8
@@ -52,9 +58,9 @@ export class Cells {
   readonly #slots = new Slots()
   readonly #scratch = new Scratch()
 
-  /** Numbers that slots have room for, those of them that are in use. */
-  get numbers(): number {
-    return this.#slots.numbers
+  /** Words of thirty-two bits that slots have room for, those of them that are in use. */
+  get words(): number {
+    return this.#slots.words
   }
 
   /** The state of a row, until the next one is read. */
@@ -65,9 +71,12 @@ export class Cells {
     const at = (row & IN_CHUNK) * INTEGERS
     const kind = integers[at + KIND_AND_SHARE]! & KIND
     if (kind === NONE) return EMPTY
-    if (kind === ELSEWHERE) {
+    if (kind >= ELSEWHERE) {
       const state = this.#scratch.of(integers[at + LENGTH]!)
-      this.#slots.read(integers[at + SIZE]!, integers[at + SLOT]!, state)
+      const size = integers[at + SIZE]!
+      const slot = integers[at + SLOT]!
+      if (kind === ELSEWHERE) this.#slots.read(size, slot, state)
+      else this.#slots.readNear(size, slot, state, doubles[(row & IN_CHUNK) * DOUBLES + BASE]!)
       return state
     }
     const state = this.#scratch.of(kind)
@@ -89,13 +98,15 @@ export class Cells {
     const { doubles, integers } = chunk
     const at = (row & IN_CHUNK) * INTEGERS
     const { length } = state
-    const kind = length < PACKED ? length : length === PACKED && isEntry(state) ? PACKED : ELSEWHERE
     const before = integers[at + KIND_AND_SHARE]! & KIND
-    if (kind === ELSEWHERE) this.#writeElsewhere(integers, at, state)
-    else if (before === ELSEWHERE) this.#vacate(integers, at)
+    const isShort = length < PACKED || (length === PACKED && isEntry(state))
+    const base = isShort ? NaN : baseOf(state)
+    const kind = isShort ? length : Number.isNaN(base) ? ELSEWHERE : NEAR
+    if (kind >= ELSEWHERE) this.#writeElsewhere(chunk, row & IN_CHUNK, state, base)
+    else if (before >= ELSEWHERE) this.#vacate(integers, at)
     integers[at + KIND_AND_SHARE] = kind | ((share * WHOLE) << SHARE_BITS)
     chunk.used += Number(kind !== NONE) - Number(before !== NONE)
-    if (kind === NONE || kind === ELSEWHERE) return
+    if (kind === NONE || kind >= ELSEWHERE) return
     const first = (row & IN_CHUNK) * DOUBLES
     if (kind === PACKED) {
       doubles[first] = state[1]!
@@ -127,16 +138,22 @@ export class Cells {
     return this.#chunks[row >> CHUNK_BITS]?.integers[(row & IN_CHUNK) * INTEGERS + KIND_AND_SHARE] ?? NONE
   }
 
-  #writeElsewhere(integers: Uint32Array, at: number, state: State): void {
-    const isThere = (integers[at + KIND_AND_SHARE]! & KIND) === ELSEWHERE
-    if (!isThere || !fits(integers[at + SIZE]!, state.length)) {
+  /** `base`: of numbers that are near one another; else `NaN`. */
+  #writeElsewhere({ doubles, integers }: Chunk, cell: number, state: State, base: number): void {
+    const at = cell * INTEGERS
+    const isNear = !Number.isNaN(base)
+    const words = isNear ? state.length : 2 * state.length
+    const isThere = (integers[at + KIND_AND_SHARE]! & KIND) >= ELSEWHERE
+    if (!isThere || !fits(integers[at + SIZE]!, words)) {
       if (isThere) this.#vacate(integers, at)
-      const size = sizeFor(state.length)
+      const size = sizeFor(words)
       integers[at + SIZE] = size
       integers[at + SLOT] = this.#slots.take(size)
     }
     integers[at + LENGTH] = state.length
-    this.#slots.write(integers[at + SIZE]!, integers[at + SLOT]!, state)
+    doubles[cell * DOUBLES + BASE] = base
+    if (isNear) this.#slots.writeNear(integers[at + SIZE]!, integers[at + SLOT]!, state, base)
+    else this.#slots.write(integers[at + SIZE]!, integers[at + SLOT]!, state)
   }
 
   #vacate(integers: Uint32Array, at: number): void {

@@ -18,8 +18,8 @@ export const SHARED_ROW: number = NO_ROW
 /** Bytes of a partition, with its share of the buckets, and of each policy that counts it. */
 const OF_PARTITION = 40
 const OF_CELL = 24
-/** Bytes of each number of a state that is too long for a cell. */
-const OF_NUMBER = 8
+/** Bytes of each word of a state that is too long for a cell. */
+const OF_WORD = 4
 
 /** Partitions that are looked at to make room, and of those with quota to spare the first ones compared. */
 const LOOKED_AT = 32
@@ -67,7 +67,7 @@ export class Partitions {
   /** What they take, estimated. */
   get bytes(): number {
     let bytes = this.size * this.#ofPartition
-    for (const { numbers } of this.#cells.values()) bytes += numbers * OF_NUMBER
+    for (const { words } of this.#cells.values()) bytes += words * OF_WORD
     return bytes
   }
 

@@ -1,20 +1,21 @@
 import type { State } from '../../algorithm.js'
+import { fromWord, toWord } from './near.js'
 
-/** Numbers of the smallest slot; each larger size has twice as many. */
+/** Words of the smallest slot, each of thirty-two bits; each larger size has twice as many. */
 const SMALLEST = 6
 
-/** Numbers that a chunk of slots has at most, unless one slot has more. */
-const CHUNK = 1 << 15
+/** Words that a chunk of slots has at most, unless one slot has more. */
+const CHUNK = 1 << 16
 
-/** The size of slots for states of so many numbers. */
-export function sizeFor(length: number): number {
-  return Math.max(0, Math.ceil(Math.log2(length / SMALLEST)))
+/** The size of slots for so many words. */
+export function sizeFor(words: number): number {
+  return Math.max(0, Math.ceil(Math.log2(words / SMALLEST)))
 }
 
-/** Whether a slot is large enough for so many numbers, and not far too large. */
-export function fits(size: number, length: number): boolean {
+/** Whether a slot is large enough for so many words, and not far too large. */
+export function fits(size: number, words: number): boolean {
   const capacity = SMALLEST << size
-  return length <= capacity && (size === 0 || length > capacity >> 2)
+  return words <= capacity && (size === 0 || words > capacity >> 2)
 }
 
 /**
@@ -24,9 +25,9 @@ export function fits(size: number, length: number): boolean {
 export class Slots {
   readonly #sizes: Size[] = []
 
-  /** Numbers that the slots in use have room for. */
-  get numbers(): number {
-    return this.#sizes.reduce((sum, { numbers }) => sum + numbers, 0)
+  /** Words that the slots in use have room for. */
+  get words(): number {
+    return this.#sizes.reduce((sum, { words }) => sum + words, 0)
   }
 
   /** A slot of a size. */
@@ -45,6 +46,7 @@ export class Slots {
     for (const size of this.#sizes) size.trim()
   }
 
+  /** Writes numbers as they are, two words each. */
   write(size: number, slot: number, state: State): void {
     this.#sizes[size]!.write(slot, state)
   }
@@ -53,13 +55,29 @@ export class Slots {
   read(size: number, slot: number, state: number[]): void {
     this.#sizes[size]!.read(slot, state)
   }
+
+  /** Writes numbers that have a base, a word each. */
+  writeNear(size: number, slot: number, state: State, base: number): void {
+    this.#sizes[size]!.writeNear(slot, state, base)
+  }
+
+  /** Fills `state` with what was written, by the same base. */
+  readNear(size: number, slot: number, state: number[], base: number): void {
+    this.#sizes[size]!.readNear(slot, state, base)
+  }
+}
+
+/** The same bytes twice. */
+interface Chunk {
+  readonly doubles: Float64Array
+  readonly words: Uint32Array
 }
 
 /** All slots of one size, in chunks, so that nothing is ever moved. */
 class Size {
   readonly #capacity: number
   readonly #perChunk: number
-  readonly #chunks: (Float64Array | undefined)[] = []
+  readonly #chunks: (Chunk | undefined)[] = []
   readonly #vacant: number[] = []
   #made = 0
 
@@ -68,13 +86,13 @@ class Size {
     this.#perChunk = Math.max(1, Math.floor(CHUNK / capacity))
   }
 
-  get numbers(): number {
+  get words(): number {
     return (this.#made - this.#vacant.length) * this.#capacity
   }
 
   take(): number {
     const slot = this.#vacant.pop() ?? this.#made++
-    this.#chunks[Math.floor(slot / this.#perChunk)] ??= new Float64Array(this.#capacity * this.#perChunk)
+    this.#chunks[Math.floor(slot / this.#perChunk)] ??= emptyChunk(this.#capacity * this.#perChunk)
     return slot
   }
 
@@ -92,22 +110,39 @@ class Size {
   }
 
   write(slot: number, state: State): void {
-    const chunk = this.#chunkOf(slot)
-    const from = this.#startOf(slot)
-    for (let i = 0; i < state.length; i++) chunk[from + i] = state[i]!
+    const { doubles } = this.#chunkOf(slot)
+    const from = this.#startOf(slot) / 2
+    for (let i = 0; i < state.length; i++) doubles[from + i] = state[i]!
   }
 
   read(slot: number, state: number[]): void {
-    const chunk = this.#chunkOf(slot)
-    const from = this.#startOf(slot)
-    for (let i = 0; i < state.length; i++) state[i] = chunk[from + i]!
+    const { doubles } = this.#chunkOf(slot)
+    const from = this.#startOf(slot) / 2
+    for (let i = 0; i < state.length; i++) state[i] = doubles[from + i]!
   }
 
-  #chunkOf(slot: number): Float64Array {
+  writeNear(slot: number, state: State, base: number): void {
+    const { words } = this.#chunkOf(slot)
+    const from = this.#startOf(slot)
+    for (let i = 0; i < state.length; i++) words[from + i] = toWord(state[i]!, base)
+  }
+
+  readNear(slot: number, state: number[], base: number): void {
+    const { words } = this.#chunkOf(slot)
+    const from = this.#startOf(slot)
+    for (let i = 0; i < state.length; i++) state[i] = fromWord(words[from + i]!, base)
+  }
+
+  #chunkOf(slot: number): Chunk {
     return this.#chunks[Math.floor(slot / this.#perChunk)]!
   }
 
   #startOf(slot: number): number {
     return (slot % this.#perChunk) * this.#capacity
   }
+}
+
+function emptyChunk(words: number): Chunk {
+  const doubles = new Float64Array(words / 2)
+  return { doubles, words: new Uint32Array(doubles.buffer) }
 }

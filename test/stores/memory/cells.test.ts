@@ -43,7 +43,7 @@ t.test('what was written is read, in each row its own', async () => {
         }
       }
       const long = [...known.values()].filter(({ length }) => length > 3)
-      return cells.numbers >= long.reduce((sum, { length }) => sum + length, 0)
+      return cells.words >= long.reduce((sum, { length }) => sum + length, 0)
     }),
     { numRuns: Math.min(runs, 2000) }
   )
@@ -91,11 +91,12 @@ t.test('short states need no slot, and what is dropped gives its slot back', asy
   cells.write(1, [NOW], 1)
   cells.write(2, [NOW, 5], 1)
   cells.write(3, [5, NOW, NOW + 100], 1)
-  t.equal(cells.numbers, 0)
+  t.equal(cells.words, 0)
   cells.write(3, [5, NOW, NOW + 100, 1, NOW + 200, NOW + 200], 1)
+  t.equal(cells.words, 6, 'a word for each number that is near the others')
   cells.write(4, [0.5, NOW, NOW], 1)
-  t.equal(cells.numbers, 12)
+  t.equal(cells.words, 6 + 6, 'and two for any other')
   cells.write(3, [5, NOW], 1)
   cells.write(4, EMPTY, 1)
-  t.equal(cells.numbers, 0)
+  t.equal(cells.words, 0)
 })

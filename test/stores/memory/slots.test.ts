@@ -21,7 +21,7 @@ t.test('a slot fits what it is made for, and is changed for one that is much too
 t.test('each slot holds its own state, in chunks small and large', async t => {
   const slots = new Slots()
   for (const length of [4, 40, 400, 4000]) {
-    const size = sizeFor(length)
+    const size = sizeFor(2 * length)
     const states = Array.from({ length: 3 * Math.ceil(32_768 / length) }, (_, i) => [
       i,
       ...counted(length - 1)
@@ -54,16 +54,33 @@ t.test('memory of a size is given back when none of its slots is in use', async 
 
 t.test('slots that are given back are taken again, and count no longer', async t => {
   const slots = new Slots()
-  t.equal(slots.numbers, 0)
+  t.equal(slots.words, 0)
   const [first, second] = [slots.take(1), slots.take(1)]
-  const large = slots.take(sizeFor(50_000))
-  t.equal(slots.numbers, 2 * 12 + 98_304)
+  const large = slots.take(sizeFor(2 * 25_000))
+  t.equal(slots.words, 2 * 12 + 98_304)
   slots.vacate(1, first)
-  slots.vacate(sizeFor(50_000), large)
-  t.equal(slots.numbers, 12)
+  slots.vacate(sizeFor(2 * 25_000), large)
+  t.equal(slots.words, 12)
   t.equal(slots.take(1), first)
   t.not(slots.take(1), second)
-  t.equal(slots.take(sizeFor(50_000)), large)
-  slots.write(sizeFor(50_000), large, counted(50_000))
-  t.strictSame(read(slots, sizeFor(50_000), large, 50_000), counted(50_000))
+  t.equal(slots.take(sizeFor(2 * 25_000)), large)
+  slots.write(sizeFor(2 * 25_000), large, counted(25_000))
+  t.strictSame(read(slots, sizeFor(2 * 25_000), large, 25_000), counted(25_000))
+})
+
+t.test('numbers that have a base take a word each', async t => {
+  const slots = new Slots()
+  const base = 1_753_900_000_000
+  const states = [[5, base, base + 2 ** 31 - 1, 2 ** 31 - 1, 0, base + 7], counted(6).map(Math.floor)]
+  const places = states.map(state => {
+    const slot = slots.take(sizeFor(state.length))
+    slots.writeNear(0, slot, state, base)
+    return slot
+  })
+  t.equal(slots.words, 12)
+  for (const [i, state] of states.entries()) {
+    const got = counted(6).slice()
+    slots.readNear(0, places[i]!, got, base)
+    t.strictSame(got, state)
+  }
 })

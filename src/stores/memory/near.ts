@@ -1,0 +1,28 @@
+import type { State } from '../../algorithm.js'
+
+/** Numbers below this are written as they are; from this on, as what they are more than a base. */
+const HALF = 2 ** 31
+
+/**
+ * What the large numbers of a state are counted from, so that each number of it fits in thirty-two bits: most states are
+ * counts, and times that are not far apart. `NaN`: it has numbers that do not.
+ */
+export function baseOf(state: State): number {
+  let base = Infinity
+  let most = 0
+  for (let i = 0; i < state.length; i++) {
+    const number = state[i]!
+    if (!(number >= 0) || Math.floor(number) !== number) return NaN
+    if (number < HALF) continue
+    if (number < base) base = number
+    if (number > most) most = number
+  }
+  return most - base < HALF ? base : NaN
+}
+
+/** Thirty-two bits that stand for a number. */
+export const toWord = (number: number, base: number): number =>
+  number < HALF ? number : number - base + HALF
+
+/** The number that they stand for. */
+export const fromWord = (word: number, base: number): number => (word < HALF ? word : word - HALF + base)
