@@ -140,6 +140,7 @@ export function sendRefusal(
   occasion: Occasion
 ): FastifyReply {
   const wait = waitOf(wire, decision, occasion)
+  for (const name in reply.getHeaders()) if (OF_THE_RESOURCE.has(name)) reply.removeHeader(name)
   writeFields(wire, reply, sheet, decision, occasion)
   const waitIsTheirs = reply.hasHeader(FIELD.retryAfter)
   if (waitIsTheirs) {
@@ -149,7 +150,6 @@ export function sendRefusal(
     reply.header(FIELD.retryAfter, String(wait))
   }
   if (wire.sdkHints) reply.header('x-should-retry', 'false')
-  for (const name of OF_THE_RESOURCE) if (reply.hasHeader(name)) reply.removeHeader(name)
   const body = wire.body(decision, waitIsTheirs ? undefined : wait, reply.request)
   sheet.body = body
   reply.code(body.status).header('cache-control', 'no-store').header('content-type', wire.bodyType)
@@ -158,7 +158,7 @@ export function sendRefusal(
 }
 
 /** Fields that may have been set for the resource, and that are wrong on a refusal, which is not cached and not encoded. */
-const OF_THE_RESOURCE = [
+const OF_THE_RESOURCE: ReadonlySet<string> = new Set([
   ...OF_SHARED_CACHES,
   'content-disposition',
   'content-encoding',
@@ -167,7 +167,7 @@ const OF_THE_RESOURCE = [
   'etag',
   'expires',
   'last-modified'
-] as const
+])
 
 /** `RateLimit`: no list of what is told is made, for every response has this field. */
 function limitField(wire: Wire, reply: FastifyReply, decision: Decision, about: About): string {

@@ -104,7 +104,7 @@ export class Rows {
 
   /** The first row with this digest, of those that begin with `row`. */
   search(row: number, low: number, high: number): number {
-    for (let at = row; at !== NO_ROW; ) {
+    for (let at = row; at !== NO_ROW;) {
       const { integers } = this.#chunks[at >> CHUNK_BITS]!
       const first = (at & IN_CHUNK) * INTEGERS
       if (integers[first + LOW] === low && integers[first + HIGH] === high) return at

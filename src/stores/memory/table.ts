@@ -107,7 +107,7 @@ export class Table {
   #join(): void {
     const removed = --this.#buckets
     const partner = removed & (this.#mask >> 1)
-    for (let row = this.#first(removed); row !== NO_ROW; ) {
+    for (let row = this.#first(removed); row !== NO_ROW;) {
       const next = this.rows.next(row)
       this.rows.link(row, this.#first(partner))
       this.#setFirst(partner, row)

@@ -18,18 +18,24 @@ t.test('the base is the least of the large numbers, if all of them are near it',
 })
 
 t.test('what is no integer of 0 or more has no base', async t => {
-  for (const number of [-1, 0.5, NOW + 0.5, NaN, Infinity]) t.ok(Number.isNaN(baseOf([5, NOW, number])), `${number}`)
+  for (const number of [-1, 0.5, NOW + 0.5, NaN, Infinity])
+    t.ok(Number.isNaN(baseOf([5, NOW, number])), `${number}`)
 })
 
 t.test('a word stands for each number that has a base, and for no other', async () => {
-  const number = fc.oneof(fc.nat(), fc.integer({ min: HALF - 2, max: HALF + 2 }), fc.integer({ min: NOW, max: NOW + HALF + 9 }))
+  const number = fc.oneof(
+    fc.nat(),
+    fc.integer({ min: HALF - 2, max: HALF + 2 }),
+    fc.integer({ min: NOW, max: NOW + HALF + 9 })
+  )
   fc.assert(
     fc.property(fc.array(number, { maxLength: 9 }), state => {
       const base = baseOf(state)
       if (Number.isNaN(base)) return
       for (const number of state) {
         const word = toWord(number, base)
-        if (word >>> 0 !== word || fromWord(word, base) !== number) throw new Error(`${number} became ${word}`)
+        if (word >>> 0 !== word || fromWord(word, base) !== number)
+          throw new Error(`${number} became ${word}`)
       }
     }),
     { numRuns: runs }
