@@ -99,6 +99,10 @@ export class Cells {
     const at = (row & IN_CHUNK) * INTEGERS
     const { length } = state
     const before = integers[at + KIND_AND_SHARE]! & KIND
+    if (before === NEAR && length > PACKED && this.#rewrite(chunk, row & IN_CHUNK, state)) {
+      integers[at + KIND_AND_SHARE] = NEAR | ((share * WHOLE) << SHARE_BITS)
+      return
+    }
     const isShort = length < PACKED || (length === PACKED && isEntry(state))
     const base = isShort ? NaN : baseOf(state)
     const kind = isShort ? length : Number.isNaN(base) ? ELSEWHERE : NEAR
@@ -154,6 +158,15 @@ export class Cells {
     doubles[cell * DOUBLES + BASE] = base
     if (isNear) this.#slots.writeNear(integers[at + SIZE]!, integers[at + SLOT]!, state, base)
     else this.#slots.write(integers[at + SIZE]!, integers[at + SLOT]!, state)
+  }
+
+  /** Writes a state where the one before is, by the same base; `false`: it does not fit there. */
+  #rewrite({ doubles, integers }: Chunk, cell: number, state: State): boolean {
+    const at = cell * INTEGERS
+    const size = integers[at + SIZE]!
+    if (!fits(size, state.length)) return false
+    integers[at + LENGTH] = state.length
+    return this.#slots.writeNear(size, integers[at + SLOT]!, state, doubles[cell * DOUBLES + BASE]!)
   }
 
   #vacate(integers: Uint32Array, at: number): void {

@@ -20,7 +20,7 @@ export function baseOf(state: State): number {
   return most - base < HALF ? base : NaN
 }
 
-/** Thirty-two bits that stand for a number. */
+/** What stands for a number: thirty-two bits, if it is near the base. */
 export const toWord = (number: number, base: number): number =>
   number < HALF ? number : number - base + HALF
 

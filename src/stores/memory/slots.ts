@@ -56,9 +56,9 @@ export class Slots {
     this.#sizes[size]!.read(slot, state)
   }
 
-  /** Writes numbers that have a base, a word each. */
-  writeNear(size: number, slot: number, state: State, base: number): void {
-    this.#sizes[size]!.writeNear(slot, state, base)
+  /** Writes numbers that are near a base, a word each; `false`: one of them is not, and what was there is lost. */
+  writeNear(size: number, slot: number, state: State, base: number): boolean {
+    return this.#sizes[size]!.writeNear(slot, state, base)
   }
 
   /** Fills `state` with what was written, by the same base. */
@@ -76,14 +76,15 @@ interface Chunk {
 /** All slots of one size, in chunks, so that nothing is ever moved. */
 class Size {
   readonly #capacity: number
-  readonly #perChunk: number
+  /** Slots of a chunk are a power of two: this one. */
+  readonly #chunkBits: number
   readonly #chunks: (Chunk | undefined)[] = []
   readonly #vacant: number[] = []
   #made = 0
 
   constructor(capacity: number) {
     this.#capacity = capacity
-    this.#perChunk = Math.max(1, Math.floor(CHUNK / capacity))
+    this.#chunkBits = Math.max(0, Math.floor(Math.log2(CHUNK / capacity)))
   }
 
   get words(): number {
@@ -92,14 +93,14 @@ class Size {
 
   take(): number {
     const slot = this.#vacant.pop() ?? this.#made++
-    this.#chunks[Math.floor(slot / this.#perChunk)] ??= emptyChunk(this.#capacity * this.#perChunk)
+    this.#chunks[slot >> this.#chunkBits] ??= emptyChunk(this.#capacity << this.#chunkBits)
     return slot
   }
 
   vacate(slot: number): void {
     this.#vacant.push(slot)
     // A slot that fills a chunk may be very large.
-    if (this.#perChunk === 1) this.#chunks[slot] = undefined
+    if (this.#chunkBits === 0) this.#chunks[slot] = undefined
   }
 
   trim(): void {
@@ -121,10 +122,15 @@ class Size {
     for (let i = 0; i < state.length; i++) state[i] = doubles[from + i]!
   }
 
-  writeNear(slot: number, state: State, base: number): void {
+  writeNear(slot: number, state: State, base: number): boolean {
     const { words } = this.#chunkOf(slot)
     const from = this.#startOf(slot)
-    for (let i = 0; i < state.length; i++) words[from + i] = toWord(state[i]!, base)
+    for (let i = 0; i < state.length; i++) {
+      const word = toWord(state[i]!, base)
+      if (word >>> 0 !== word) return false
+      words[from + i] = word
+    }
+    return true
   }
 
   readNear(slot: number, state: number[], base: number): void {
@@ -134,11 +140,11 @@ class Size {
   }
 
   #chunkOf(slot: number): Chunk {
-    return this.#chunks[Math.floor(slot / this.#perChunk)]!
+    return this.#chunks[slot >> this.#chunkBits]!
   }
 
   #startOf(slot: number): number {
-    return (slot % this.#perChunk) * this.#capacity
+    return (slot & ((1 << this.#chunkBits) - 1)) * this.#capacity
   }
 }
 

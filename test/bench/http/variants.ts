@@ -3,6 +3,7 @@ import type { RateLimitPluginOptions } from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import type { QuotaOptions, Store } from '../../../src/index.js'
+import { Floor, fieldOf, policyFieldOf } from '../floor.js'
 import { PLENTY, clientOf, inRedis as storeInRedis, policies } from '../library.js'
 import type { Library } from '../library.js'
 import type { Owner } from '../../redis/servers.js'
@@ -92,6 +93,44 @@ const flexible: Limit = ({ app }) => {
   })
 }
 
+/** What it takes to send the same fields. */
+const floor: Limit = ({ app }) => {
+  const counters = new Floor()
+  const policy = policyFieldOf(PLENTY)
+  app.addHook('onRequest', (request, reply, done) => {
+    const limit = fieldOf(counters.count(keyOf(request)), PLENTY)
+    reply.header('ratelimit-policy', policy).header('ratelimit', limit)
+    done()
+  })
+}
+
+/** What it takes to send a refusal like ours, to everybody who has come before. */
+const floorOfRefusals: Limit = ({ app }) => {
+  const counters = new Floor()
+  const policy = policyFieldOf(1)
+  app.addHook('onRequest', (request, reply, done) => {
+    if (counters.count(keyOf(request)).burst === 1) return done()
+    reply
+      .code(429)
+      .headers({
+        'ratelimit-policy': policy,
+        ratelimit: '"burst";r=0;t=60',
+        'retry-after': '60',
+        'cache-control': 'no-store',
+        'content-type': 'application/problem+json'
+      })
+      .send(PROBLEM)
+  })
+}
+
+const PROBLEM = JSON.stringify({
+  type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+  title: 'Too Many Requests',
+  status: 429,
+  detail: 'Quota exceeded. Retry after 60 seconds.',
+  'violated-policies': ['burst']
+})
+
 /** All that is compared, by name. Those of ours have two policies, if they do not say how many. */
 const variants: Readonly<Record<string, Pick<Variant, 'limit'> & Partial<Variant>>> = {
   bare: { limit: () => {} },
@@ -118,7 +157,9 @@ const variants: Readonly<Record<string, Pick<Variant, 'limit'> & Partial<Variant
   'rate-limit, Redis': { limit: theirsInRedis(BURST) },
   'rate-limit twice, Redis': { limit: theirsInRedis(BURST, DAILY) },
   'rate-limit, refusing': { limit: theirs({ max: 1, timeWindow: DAY }), status: 429 },
-  'rate-limiter-flexible': { limit: flexible }
+  'rate-limiter-flexible': { limit: flexible },
+  floor: { limit: floor },
+  'floor, refusing': { limit: floorOfRefusals, status: 429 }
 }
 
 export function variantNamed(name: string): Variant {

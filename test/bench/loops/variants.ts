@@ -4,6 +4,7 @@ import { RateLimiterMemory } from 'rate-limiter-flexible'
 import { serializeList } from 'structured-headers'
 import type { QuotaOptions } from '../../../src/index.js'
 import type { Owner } from '../../redis/servers.js'
+import { Floor } from '../floor.js'
 import { PLENTY, addressesOf, appWith, fieldsOf, libraryOf, policies, policiesOf } from '../library.js'
 import { partitionsOf } from '../stage.js'
 import type { Task } from '../worker.js'
@@ -21,6 +22,7 @@ const variants: Readonly<Record<string, Preparing>> = {
   'ours, decision': ourDecision,
   'rate-limit, decision': theirDecision,
   'rate-limiter-flexible, decision': flexibleDecision,
+  'floor, decision': floorOfDecisions,
   'ours, fields': ourFields,
   'structured-headers': structuredFields,
   'ours, address': task => ourAddress(task, addresses(FEW)),
@@ -96,6 +98,20 @@ async function theirDecision({ effort }: Task, owner: Owner): Promise<Loop> {
       if (!answer.isAllowed && !answer.isExceeded) allowed++
     }
     return allowed
+  }
+}
+
+function floorOfDecisions({ effort }: Task): Loop {
+  const counters = new Floor()
+  const clients = keys(partitionsOf(10_000, effort))
+  let at = 0
+  return times => {
+    let spent = 0
+    for (let i = 0; i < times; i++) {
+      at = (at + STEP) % clients.length
+      spent += counters.count(clients[at]!).burst
+    }
+    return spent
   }
 }
 

@@ -26,11 +26,21 @@ export const httpRows: readonly Row[] = [
     ...cpuAdded('ours', 'rate-limiter-flexible')
   },
   {
+    name: 'P1',
+    measure: 'two counters and the same fields alone, to rate-limit with 2 policies',
+    ...cpuAdded('floor', 'rate-limit twice')
+  },
+  {
     name: 'P2',
     measure: 'refused with a problem document, to a refusal of rate-limit',
     ...cpuAdded('ours, refusing', 'rate-limit, refusing'),
     target: atMost(0.3),
     stretch: atMost(0.2)
+  },
+  {
+    name: 'P2',
+    measure: 'the same document and fields alone, to a refusal of rate-limit',
+    ...cpuAdded('floor, refusing', 'rate-limit, refusing')
   },
   {
     name: 'P5',

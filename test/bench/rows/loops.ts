@@ -17,6 +17,11 @@ export const loopRows: readonly Row[] = [
     ...nanoseconds('ours, decision', 'rate-limiter-flexible, decision')
   },
   {
+    name: 'P3',
+    measure: 'two counters of a client alone, to the check of rate-limit',
+    ...nanoseconds('floor, decision', 'rate-limit, decision')
+  },
+  {
     name: 'P4',
     measure: 'RateLimit of 2 policies, to structured-headers',
     ...nanoseconds('ours, fields', 'structured-headers'),
