@@ -44,5 +44,4 @@ export function fieldOf({ burst, daily }: Spent, quota: number): string {
 }
 
 /** `RateLimit-Policy` of both. */
-export const policyFieldOf = (quota: number): string =>
-  `"burst";q=${quota};w=60, "daily";q=${quota};w=86400`
+export const policyFieldOf = (quota: number): string => `"burst";q=${quota};w=60, "daily";q=${quota};w=86400`

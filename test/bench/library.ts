@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { Redis } from 'ioredis'
 import type * as address from '../../src/address.js'
 import type * as fields from '../../src/fields.js'
+import type * as partition from '../../src/partition.js'
 import type * as library from '../../src/index.js'
 import type { Owner } from '../redis/servers.js'
 import type { QuotaPolicy, RedisStore } from '../../src/index.js'
@@ -23,6 +24,11 @@ export async function addressesOf(root: string): Promise<typeof address> {
 /** How fields are written there. */
 export async function fieldsOf(root: string): Promise<typeof fields> {
   return (await moduleOf(root, 'fields')) as typeof fields
+}
+
+/** How partitions are named there. */
+export async function partitionsIn(root: string): Promise<typeof partition> {
+  return (await moduleOf(root, 'partition')) as typeof partition
 }
 
 const moduleOf = (root: string, name: string): Promise<unknown> =>

@@ -5,7 +5,16 @@ import { serializeList } from 'structured-headers'
 import type { QuotaOptions } from '../../../src/index.js'
 import type { Owner } from '../../redis/servers.js'
 import { Floor } from '../floor.js'
-import { PLENTY, addressesOf, appWith, fieldsOf, libraryOf, policies, policiesOf } from '../library.js'
+import {
+  PLENTY,
+  addressesOf,
+  appWith,
+  fieldsOf,
+  libraryOf,
+  partitionsIn,
+  policies,
+  policiesOf
+} from '../library.js'
 import { partitionsOf } from '../stage.js'
 import type { Task } from '../worker.js'
 import type { Loop } from './settling.js'
@@ -19,6 +28,7 @@ type Preparing = (task: Task, owner: Owner) => Loop | Promise<Loop>
 const variants: Readonly<Record<string, Preparing>> = {
   nothing,
   'nothing again': nothing,
+  keys: keysAlone,
   'ours, decision': ourDecision,
   'rate-limit, decision': theirDecision,
   'rate-limiter-flexible, decision': flexibleDecision,
@@ -39,8 +49,28 @@ export function loopNamed(name: string): Preparing {
 const FEW = 1000
 const MANY = 200_000
 
-const keys = (count: number): readonly string[] =>
-  Array.from({ length: count }, (_, i) => Buffer.from(`k${String(i).padStart(8, '0')}`).toString('latin1'))
+/** Characters of a key. */
+const WIDTH = 9
+
+/** Keys by turns, each written anew, as it is in each request: nothing of it is known from the time before. */
+function keyWriter(count: number): () => string {
+  const all = Buffer.from(Array.from({ length: count }, (_, i) => `k${String(i).padStart(8, '0')}`).join(''))
+  let at = 0
+  return () => {
+    at = (at + STEP) % count
+    return all.toString('latin1', at * WIDTH, (at + 1) * WIDTH)
+  }
+}
+
+/** The keys that are written for the others. */
+function keysAlone({ effort }: Task): Loop {
+  const nextKey = keyWriter(partitionsOf(10_000, effort))
+  return times => {
+    let length = 0
+    for (let i = 0; i < times; i++) length += nextKey().length
+    return length
+  }
+}
 
 /** The clock alone, which each decision reads. */
 function nothing(): Loop {
@@ -53,18 +83,17 @@ function nothing(): Loop {
 
 async function ourDecision({ root, effort }: Task, owner: Owner): Promise<Loop> {
   const { quota, memoryStore } = await libraryOf(root)
+  const { identityPart } = await partitionsIn(root)
   const store = memoryStore({ maxPartitions: 100_000 })
   const app = await appWith(owner, app =>
     app.register(quota, { policies: options(), identify: { key: () => '' }, store })
   )
   const [burst, daily] = await policiesOf(app, { key: 'k' })
-  const partitions = keys(partitionsOf(10_000, effort)).map(key => `key:${key}`)
-  let at = 0
+  const nextKey = keyWriter(partitionsOf(10_000, effort))
   return times => {
     let allowed = 0
     for (let i = 0; i < times; i++) {
-      at = (at + STEP) % partitions.length
-      const partition = partitions[at]!
+      const partition = identityPart('key', nextKey())!
       const { limits } = store.consume([
         { partition, policy: burst!, units: 1 },
         { partition, policy: daily!, units: 1 }
@@ -85,15 +114,13 @@ async function theirDecision({ effort }: Task, owner: Owner): Promise<Loop> {
     })
   )
   const check = app.createRateLimit()
-  const clients = keys(partitionsOf(10_000, effort))
+  const nextKey = keyWriter(partitionsOf(10_000, effort))
   const headers = { 'x-key': '' }
   const request = { headers, routeOptions: { config: {} } } as unknown as FastifyRequest
-  let at = 0
   return async times => {
     let allowed = 0
     for (let i = 0; i < times; i++) {
-      at = (at + STEP) % clients.length
-      headers['x-key'] = clients[at]!
+      headers['x-key'] = nextKey()
       const answer = await check(request)
       if (!answer.isAllowed && !answer.isExceeded) allowed++
     }
@@ -103,28 +130,20 @@ async function theirDecision({ effort }: Task, owner: Owner): Promise<Loop> {
 
 function floorOfDecisions({ effort }: Task): Loop {
   const counters = new Floor()
-  const clients = keys(partitionsOf(10_000, effort))
-  let at = 0
+  const nextKey = keyWriter(partitionsOf(10_000, effort))
   return times => {
     let spent = 0
-    for (let i = 0; i < times; i++) {
-      at = (at + STEP) % clients.length
-      spent += counters.count(clients[at]!).burst
-    }
+    for (let i = 0; i < times; i++) spent += counters.count(nextKey()).burst
     return spent
   }
 }
 
 function flexibleDecision({ effort }: Task): Loop {
   const limiter = new RateLimiterMemory({ points: PLENTY, duration: 60 })
-  const clients = keys(partitionsOf(10_000, effort))
-  let at = 0
+  const nextKey = keyWriter(partitionsOf(10_000, effort))
   return async times => {
     let left = 0
-    for (let i = 0; i < times; i++) {
-      at = (at + STEP) % clients.length
-      left = (await limiter.consume(clients[at]!)).remainingPoints
-    }
+    for (let i = 0; i < times; i++) left = (await limiter.consume(nextKey())).remainingPoints
     return left
   }
 }
