@@ -73,6 +73,8 @@ async function within<T>(
   const usual = { method, path, headers, body }
   const real = { connections: settings.connections, patience: PATIENCE, signal }
   if (!('app' in target)) {
+    if (clock !== undefined)
+      refuse('clock goes with { app } only: a server that runs counts on its own, got a url')
     const { origin, path } = readTarget(refuse, target.url, settings.ownHost)
     return using(realWorld(origin, real), world =>
       work(world, { name: origin + path, usual: { ...usual, path } })

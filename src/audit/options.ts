@@ -42,7 +42,7 @@ export interface AuditOptions {
   readonly connections?: number | undefined
   /** Requests, at most; default 50 000. */
   readonly maxRequests?: number | undefined
-  /** The longest it may take: seconds, or a duration; default one hour. */
+  /** The longest it may take: seconds, or a duration; default one hour, and with `clock`, which takes none, no bound. */
   readonly maxTime?: number | string | undefined
   /** The name of the host, if it is another one than this machine: nobody may attack what is not theirs. */
   readonly ownHost?: string | undefined
@@ -134,13 +134,19 @@ export function readSettings(
     path: readPath(refuse, spell('path'), options.path),
     connections: integer('connections', 256),
     maxRequests: integer('maxRequests', 50_000),
-    maxTime: asDuration(refuse, spell('maxTime'), options.maxTime ?? HOUR / 1000),
+    maxTime: readMaxTime(refuse, spell('maxTime'), options),
     ownHost: text(refuse, spell('ownHost'), options.ownHost),
     clock: readClock(refuse, spell('clock'), clock),
     signal,
     onProgress: readListener(refuse, spell('onProgress'), options.onProgress),
     onPlan: readListener(refuse, spell('onPlan'), options.onPlan)
   }
+}
+
+/** Milliseconds. On a clock that is moved hours are nobody's time. */
+function readMaxTime(refuse: Refuse, option: string, { maxTime, clock }: AuditOptions): number {
+  if (maxTime !== undefined) return asDuration(refuse, option, maxTime)
+  return clock === undefined ? HOUR : Infinity
 }
 
 function readAttacks(refuse: Refuse, options: AuditOptions, spell: (option: string) => string): Attack[] {

@@ -91,7 +91,7 @@ t.test('the result has the promise, each attack in its order, and the requests t
 t.test('an audit on a clock that is moved takes hardly any time, and goes through hours', async t => {
   const clock = { now: NOON }
   const began = performance.now()
-  const result = await audited(t, { policies: { p: '10/1h' } }, { maxTime: '3d' }, clock)
+  const result = await audited(t, { policies: { p: '10/1h' } }, {}, clock)
   t.ok(performance.now() - began < 60_000)
   t.ok(clock.now - NOON > 20 * 3_600_000)
   t.ok(result.promiseKept)
@@ -201,9 +201,16 @@ t.test('an audit tells its plan, and what it is doing', async t => {
 
 t.test('a clock that the quota does not count on is noticed', async t => {
   const app = await served(t, { policies: { p: '10/1h' } })
-  await t.rejects(audit({ app }, { clock: { now: NOON }, path: '/items', maxTime: '30d' }), {
+  await t.rejects(audit({ app }, { clock: { now: NOON }, path: '/items' }), {
     code: 'CANNOT_MEASURE',
     message: /^10 of 11 attacks were admitted nothing, though a window had passed/
+  })
+})
+
+t.test('a server that runs is not asked on a clock of a test', async t => {
+  await t.rejects(audit({ url: 'http://127.0.0.1:1/items' }, { clock: { now: NOON } }), {
+    code: 'QUOTA_OPTION',
+    message: 'audit: clock goes with { app } only: a server that runs counts on its own, got a url'
   })
 })
 

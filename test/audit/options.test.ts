@@ -59,6 +59,7 @@ t.test('options are read', async t => {
       onPlan
     }
   )
+  t.equal(read({ clock }).maxTime, Infinity, 'a clock that is moved takes no time')
   t.notOk('content-type' in read({ body: 'a=1' }).headers)
   t.match(read({ body: '1', headers: { 'content-type': 'text/plain' } }).headers, {
     'content-type': 'text/plain'
