@@ -14,8 +14,22 @@ export function checkForwarding(request: FastifyRequest, warnings: Warnings): bo
     return true
   }
   const [leftmost, ...others] = String(chain).split(',')
-  if (others.length > 0 && leftmost?.trim() === request.ip) warnings.chosenAddress()
+  if ((others.length > 0 && leftmost?.trim() === request.ip) || believesAnybody(request))
+    warnings.chosenAddress()
   return true
+}
+
+/** Addresses of documentation (RFC 5737), which no proxy has, in a chain longer than any of proxies. */
+const NOBODY = '192.0.2.1'
+const MADE_UP = NOBODY + ', 198.51.100.1'.repeat(32)
+
+/** Whether the app believes whatever a client writes: most clients write nothing, so their chains do not tell. */
+function believesAnybody(request: FastifyRequest): boolean {
+  const { socket } = request.raw
+  const asked = Object.create(request, {
+    raw: { value: { headers: { 'x-forwarded-for': MADE_UP }, socket } }
+  }) as FastifyRequest
+  return asked.ip === NOBODY
 }
 
 const NAMES = ['forwarded', 'x-forwarded-for']

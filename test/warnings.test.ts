@@ -41,8 +41,8 @@ t.test('each advice says what happens and what to write', async t => {
     [
       () => warnings.chosenAddress(),
       'FST_QUOTA_SPOOFABLE',
-      'the client may have chosen its address: request.ip is the leftmost entry of a forwarded chain of several; set ' +
-        "trustProxy to the proxies' addresses, such as '10.0.0.0/8', instead of trusting everybody"
+      'clients may choose their address: the app believes a forwarded chain to its leftmost entry, which the client may have ' +
+        "written; set trustProxy to the proxies' addresses, such as '10.0.0.0/8', instead of trusting everybody"
     ],
     [
       () => warnings.noAddress(),
