@@ -191,6 +191,7 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
   })
   app.addHook('onReady', async () => {
     table.compile()
+    if (table.empty && !isRoot(app)) warnings.noRoutes()
     if (table.complete) checkCap(settings.cap, registry.policies.values())
     reportBoot(app.log, settings, {
       limited: table.reports().filter(({ policies }) => policies.length > 0).length,

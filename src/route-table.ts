@@ -86,6 +86,11 @@ export class RouteTable {
     }
   }
 
+  /** Whether no route was declared yet. */
+  get empty(): boolean {
+    return this.#entries.length === 0
+  }
+
   /** Whether `reports` tells all routes, as they are decided. */
   get complete(): boolean {
     return this.#compiled && !this.early
@@ -157,7 +162,7 @@ export class RouteTable {
     if (stages.length > 1) this.#warnings.stages(entry.route, stages.map(({ hook }) => hook).join(', '))
     const told = advertised(entry.plan?.policies ?? [])
     const long = told.find(policy => policy.announcedWindow >= LONG && !isAccompanied(policy, told))
-    if (long !== undefined) this.#warnings.longWindow(long.name, entry.route)
+    if (long !== undefined) this.#warnings.longWindow(long.name, long.announcedWindow, entry.route)
     const [idle] = entry.plan === undefined ? [] : redundant(entry.plan)
     if (idle !== undefined) this.#warnings.redundant(idle.policy, entry.route)
   }

@@ -14,6 +14,7 @@ export interface Warnings {
   readonly lateIdentity: WarningItem
   readonly redundant: WarningItem
   readonly newcomers: WarningItem
+  readonly noRoutes: WarningItem
 }
 
 /** The codes of what was warned of. */
@@ -51,8 +52,8 @@ export function createWarnings(): Warnings {
     ),
     longWindow: warning(
       'FST_QUOTA_LONG_WINDOW',
-      'policy "%s" has a window of an hour or more and no shorter one beside it on %s: a client may spend all of it at ' +
-        'once; add a policy of the same unit with a short window'
+      'policy "%s" has a window of %s seconds and no shorter one beside it on %s: a client may spend all of it at once; add ' +
+        'a policy of the same unit with a short window'
     ),
     lateIdentity: warning(
       'FST_QUOTA_LATE_IDENTITY',
@@ -69,6 +70,11 @@ export function createWarnings(): Warnings {
       'policy "%s" limits nobody: of the first 100 partitions that it has counted, hardly one came back in their window; count ' +
         "by who is asking, such as partition: 'ip' or an identity that authentication has verified, and not by what is new " +
         'with each request'
+    ),
+    noRoutes: warning(
+      'FST_QUOTA_NO_ROUTES',
+      'fastify-quota may limit nothing: the scope that registers it declares no route after it, and routes elsewhere do not have it; ' +
+        'wrap the function that registers it with fastify-plugin, or register it where the routes are, before them'
     )
   }
 }

@@ -50,10 +50,16 @@ t.test('each advice says what happens and what to write', async t => {
       'a request had no client address (a Unix socket has none); all such requests share one partition'
     ],
     [
-      () => warnings.longWindow('daily', 'GET /'),
+      () => warnings.longWindow('daily', 86_400, 'GET /'),
       'FST_QUOTA_LONG_WINDOW',
-      'policy "daily" has a window of an hour or more and no shorter one beside it on GET /: a client may spend all of it ' +
-        'at once; add a policy of the same unit with a short window'
+      'policy "daily" has a window of 86400 seconds and no shorter one beside it on GET /: a client may spend all of it at ' +
+        'once; add a policy of the same unit with a short window'
+    ],
+    [
+      () => warnings.noRoutes(),
+      'FST_QUOTA_NO_ROUTES',
+      'fastify-quota may limit nothing: the scope that registers it declares no route after it, and routes elsewhere do not have it; ' +
+        'wrap the function that registers it with fastify-plugin, or register it where the routes are, before them'
     ],
     [
       () => warnings.lateIdentity('user'),

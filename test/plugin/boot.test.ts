@@ -349,6 +349,27 @@ t.test('a plugin of the app can register it for the whole app', async t => {
   t.strictSame(await statuses('/', '/'), [200, 429])
 })
 
+t.test('a plugin of the app that registers it for itself alone is warned that no route has it', async t => {
+  const { heard } = watchWarnings(t)
+  const alone = bare(t)
+  await alone.app.register(async child => {
+    await child.register(quota, { policies: { any: '1/1m' } })
+  })
+  alone.app.get('/', async () => 'unlimited')
+  t.strictSame(await alone.statuses('/', '/'), [200, 200])
+  t.match(await heard(), [{ code: 'FST_QUOTA_NO_ROUTES', message: /wrap .* with fastify-plugin/ }])
+
+  const jobs = bare(t)
+  await jobs.app.register(quota, { policies: { any: '1/1m' } })
+  const admin = bare(t)
+  await admin.app.register(async child => {
+    await child.register(quota, { policies: { any: '1/1m' } })
+    child.get('/admin', async () => 'limited')
+  })
+  for (const { app } of [jobs, admin]) await app.ready()
+  t.equal((await heard()).length, 1, 'an app for jobs has no routes, and a scope may be all that is limited')
+})
+
 t.test('options can be a function of the instance', async t => {
   const { app, statuses } = bare(t)
   app.decorate('limit', '1/1m')
