@@ -116,6 +116,11 @@ export function asDuration(refuse: Refuse, option: string, value: unknown): numb
   )
 }
 
+/** A duration as an error message shows it, with the unit that nobody has written. */
+export function showDuration(value: unknown): string {
+  return typeof value === 'number' ? `${value}, which is in seconds` : show(value)
+}
+
 function milliseconds(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isInteger(value) ? value * 1000 : undefined
   const [, count, unit] = (typeof value === 'string' && DURATION.exec(value)) || []

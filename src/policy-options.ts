@@ -166,7 +166,8 @@ const HABITS: Readonly<Record<string, string>> = {
 export function readPolicyOptions(refuse: Refuse, written: unknown): Written {
   if (typeof written === 'string') {
     const [, quota, window] = SHORT.exec(written) ?? []
-    if (quota === undefined) refuse(`a short policy is written like '100/1m', got ${show(written)}`)
+    if (quota === undefined)
+      refuse(`a short policy is written like '100/1m', with ms, s, m, h or d, got ${show(written)}`)
     return Object.assign(Object.create(null) as Record<string, unknown>, { quota: Number(quota), window })
   }
   if (typeof written !== 'object') {

@@ -112,6 +112,9 @@ function bodyLength({ headers, raw }: FastifyRequest): number | undefined {
   return /^\d+$/.test(length) ? Math.min(Number(length), LARGEST_INTEGER) : undefined
 }
 
+/** The mistake that is made most with a `cost`. */
+const NO_BODY_YET = "; its body is not read yet: a cost that is read from it needs hook: 'preHandler'"
+
 function costOf(
   faults: OperatorFaults,
   request: FastifyRequest,
@@ -120,7 +123,8 @@ function costOf(
 ): Later<number> {
   if (typeof cost === 'number') return cost
   const whole = (error: unknown): number => {
-    const consequence = 'the request costs all the policy can hold'
+    const early = request.body === undefined && bodyLength(request) !== 0
+    const consequence = `the request costs all the policy can hold${early ? NO_BODY_YET : ''}`
     faults.report(request.log, `cost of policy "${policy.name}"`, error, consequence)
     return policy.capacity
   }

@@ -68,14 +68,16 @@ export function readRouteQuota(refuse: Refuse, written: unknown): RouteWish {
   }
 }
 
+const IN_PLACE = 'policies, such as [{ name, quota, window }]'
+
 /** A single policy written where a list of them belongs. */
 const HABITS: Readonly<Record<string, string>> = {
   policy: 'policies',
-  quota: 'policies',
-  window: 'policies',
-  max: 'policies',
-  limit: 'policies',
-  timeWindow: 'policies'
+  quota: IN_PLACE,
+  window: IN_PLACE,
+  max: IN_PLACE,
+  limit: IN_PLACE,
+  timeWindow: IN_PLACE
 }
 
 function readReferences(refuse: Refuse, option: string, written: unknown): readonly PolicyReference[] {
@@ -86,8 +88,14 @@ function readReferences(refuse: Refuse, option: string, written: unknown): reado
   return Array.from(written, reference => readReference(refuse, option, reference))
 }
 
+const NAMELESS = 'a policy written in place needs a name: { name, quota, window }'
+
 function readReference(refuse: Refuse, option: string, reference: unknown): PolicyReference {
-  if (typeof reference === 'string') return reference
+  if (typeof reference === 'string') {
+    // No name of a policy has a slash.
+    if (reference.includes('/')) refuse(`${NAMELESS}, got ${show(reference)}`)
+    return reference
+  }
   if (typeof reference !== 'object' || reference === null) {
     refuse(
       `${option} takes names of policies and policies { name, quota, window, … }, got ${show(reference)}`
@@ -95,7 +103,7 @@ function readReference(refuse: Refuse, option: string, reference: unknown): Poli
   }
   const policy = asObject(refuse, `a policy in ${option}`, reference)
   const { name } = policy
-  if (typeof name !== 'string') refuse(`a policy written in place needs a name, got ${show(reference)}`)
+  if (typeof name !== 'string') refuse(`${NAMELESS}, got ${show(reference)}`)
   if (policy['default'] !== undefined) {
     refuse(`policy ${show(name)}: default belongs in the plugin's policies, got ${show(policy['default'])}`)
   }

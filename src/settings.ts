@@ -16,6 +16,7 @@ import {
   refuser,
   outline,
   show,
+  showDuration,
   suggestion
 } from './options.js'
 import type { Refuse } from './options.js'
@@ -242,7 +243,7 @@ export function checkCap(cap: Settings['cap'], policies: Iterable<QuotaPolicy>):
 
 function readJitter(refuse: Refuse, value: unknown): number {
   const jitter = asDuration(refuse, 'jitter', value)
-  return jitter <= LONGEST_JITTER ? jitter : refuse(`jitter must be at most 1h, got ${show(value)}`)
+  return jitter <= LONGEST_JITTER ? jitter : refuse(`jitter must be at most 1h, got ${showDuration(value)}`)
 }
 
 function readPartitionKey(refuse: Refuse, value: unknown): PartitionKey {

@@ -1,7 +1,16 @@
 import { TermsError } from './algorithm.js'
 import type { Algorithm, Params, Terms } from './algorithm.js'
 import { algorithms } from './algorithms/index.js'
-import { LARGEST_INTEGER, alternatives, asBoolean, asDuration, asInteger, asOneOf, show } from './options.js'
+import {
+  LARGEST_INTEGER,
+  alternatives,
+  asBoolean,
+  asDuration,
+  asInteger,
+  asOneOf,
+  show,
+  showDuration
+} from './options.js'
 import type { Refuse } from './options.js'
 import type { AlgorithmName, Written } from './policy-options.js'
 
@@ -174,7 +183,7 @@ function readLargeLog(refuse: Refuse, exact: boolean, largeLog: unknown): boolea
 function asTimer(refuse: Refuse, option: string, value: unknown): number {
   const milliseconds = asDuration(refuse, option, value)
   if (milliseconds <= LONGEST_TIMER) return milliseconds
-  return refuse(`${option} must be at most 24d, for no timer waits much longer, got ${show(value)}`)
+  return refuse(`${option} must be at most 24d, for no timer waits much longer, got ${showDuration(value)}`)
 }
 
 function exactParams(refuse: Refuse, algorithm: Algorithm, terms: Terms): Params {

@@ -218,7 +218,7 @@ t.test('policies that are wrong stop the app, in the plugin and in place', async
   }
   t.strictSame(await failure(app => register(app, { policies: { wrong: '100 per minute' } })), {
     code: 'FST_QUOTA_POLICY',
-    message: `policy "wrong": a short policy is written like '100/1m', got "100 per minute"`
+    message: `policy "wrong": a short policy is written like '100/1m', with ms, s, m, h or d, got "100 per minute"`
   })
 })
 
@@ -260,7 +260,10 @@ t.test('a quota of a route that is wrong stops the app', async t => {
       'policies must name at least one policy, got []; for no quota at all write quota: false'
     ],
     [{ polices: ['login'] }, 'unknown option "polices" with the value ["login"]; did you mean "policies"?'],
-    [{ max: 10, timeWindow: '1m' }, 'unknown option "max" with the value 10; did you mean "policies"?'],
+    [
+      { max: 10, timeWindow: '1m' },
+      'unknown option "max" with the value 10; did you mean "policies", such as [{ name, quota, window }]?'
+    ],
     [
       JSON.parse('{"__proto__":{"cost":5}}'),
       'unknown option "__proto__" with the value an object with "cost"; expected policies, also, cost, hook'
@@ -290,7 +293,10 @@ t.test('a quota of a route that is wrong stops the app', async t => {
       { hook: 'preSerialization' },
       'hook must be "onRequest", "preParsing", "preValidation" or "preHandler", got "preSerialization"'
     ],
-    [[{ quota: 1, window: '1m' }], 'a policy written in place needs a name, got {"quota":1,"window":"1m"}'],
+    [
+      [{ quota: 1, window: '1m' }],
+      'a policy written in place needs a name: { name, quota, window }, got {"quota":1,"window":"1m"}'
+    ],
     [[7], 'quota takes names of policies and policies { name, quota, window, … }, got 7']
   ]
   await allRefused(t, 'FST_QUOTA_ROUTE', 'route GET /items', table, written => withRoute(written))

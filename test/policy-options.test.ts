@@ -51,7 +51,9 @@ t.test('a short policy is the quota and the window', async t => {
   for (const written of wrong) {
     t.throws(
       () => read(written),
-      new RangeError(`a short policy is written like '100/1m', got ${JSON.stringify(written)}`)
+      new RangeError(
+        `a short policy is written like '100/1m', with ms, s, m, h or d, got ${JSON.stringify(written)}`
+      )
     )
   }
 })

@@ -37,6 +37,7 @@ t.test('what is written wrongly is refused with the option, the value and what w
   const quota =
     "quota must be false, a list of policy names such as ['daily'], or { policies, also, cost, hook }, got"
   const cost = 'must be an integer from 0 to 999999999999999 or a function of the request, got'
+  const nameless = 'a policy written in place needs a name: { name, quota, window }, got'
   const hook = 'hook must be "onRequest", "preParsing", "preValidation" or "preHandler", got'
   const table: readonly (readonly [written: unknown, message: string])[] = [
     [null, `${quota} null`],
@@ -66,8 +67,9 @@ t.test('what is written wrongly is refused with the option, the value and what w
     [[5], 'quota takes names of policies and policies { name, quota, window, … }, got 5'],
     [{ also: [null] }, 'also takes names of policies and policies { name, quota, window, … }, got null'],
     [{ also: [['a']] }, 'a policy in also must be an object, got ["a"]'],
-    [[{ quota: 1, window: '1m' }], 'a policy written in place needs a name, got {"quota":1,"window":"1m"}'],
-    [[{ name: 5, quota: 1 }], 'a policy written in place needs a name, got {"name":5,"quota":1}'],
+    [[{ quota: 1, window: '1m' }], `${nameless} {"quota":1,"window":"1m"}`],
+    [[{ name: 5, quota: 1 }], `${nameless} {"name":5,"quota":1}`],
+    [['5/1m'], `${nameless} "5/1m"`],
     [
       [Object.create({ name: 'a' })],
       'a policy in quota must be a plain object, got an object that inherits from another one'
@@ -91,13 +93,14 @@ t.test('what is written wrongly is refused with the option, the value and what w
 })
 
 t.test('a policy where a list belongs and a misspelt key get a suggestion', async t => {
+  const inPlace = 'policies, such as [{ name, quota, window }]'
   const table: readonly (readonly [key: string, word: string])[] = [
     ['policy', 'policies'],
-    ['quota', 'policies'],
-    ['window', 'policies'],
-    ['max', 'policies'],
-    ['limit', 'policies'],
-    ['timeWindow', 'policies'],
+    ['quota', inPlace],
+    ['window', inPlace],
+    ['max', inPlace],
+    ['limit', inPlace],
+    ['timeWindow', inPlace],
     ['polices', 'policies'],
     ['alos', 'also'],
     ['costs', 'cost'],
@@ -106,7 +109,9 @@ t.test('a policy where a list belongs and a misspelt key get a suggestion', asyn
   for (const [key, word] of table) {
     t.throws(
       () => read({ [key]: 1 }),
-      new RangeError(`unknown option "${key}" with the value 1; did you mean "${word}"?`)
+      new RangeError(
+        `unknown option "${key}" with the value 1; did you mean ${word.replace(/^\w+/, '"$&"')}?`
+      )
     )
   }
   for (const key of ['refund', 'constructor', 'toString']) {

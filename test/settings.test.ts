@@ -219,7 +219,7 @@ t.test('what is written wrongly is refused with the option, the value and what w
     [{ jitter: null }, `${jitter} null`],
     [{ jitter: '2 seconds' }, `${jitter} "2 seconds"`],
     [{ jitter: '61m' }, 'jitter must be at most 1h, got "61m"'],
-    [{ jitter: 3601 }, 'jitter must be at most 1h, got 3601'],
+    [{ jitter: 3601 }, 'jitter must be at most 1h, got 3601, which is in seconds'],
     [{ partitionKey: true }, `${partitionKey} true`],
     [{ partitionKey: 'user' }, `${partitionKey} "user"`],
     [{ partitionKey: null }, `${partitionKey} null`],

@@ -191,7 +191,7 @@ t.test('what is written wrongly is refused with the option, the value and what w
     [
       'concurrency',
       { holdFor: 2_073_601 },
-      'holdFor must be at most 24d, for no timer waits much longer, got 2073601'
+      'holdFor must be at most 24d, for no timer waits much longer, got 2073601, which is in seconds'
     ],
     ['concurrency', { holdFor: null }, `holdFor ${WINDOW}, got null`],
     ['concurrency', { maxHold: null }, `maxHold ${WINDOW}, got null`],

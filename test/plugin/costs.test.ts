@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import type { RouteQuota } from '../../src/index.js'
 import { left, leftOf, serve, stopProcessTime, stores } from './kit.js'
@@ -114,6 +115,22 @@ for (const [what, cost] of Object.entries(nonsense)) {
     t.match(errors[0]?.msg, /the request costs all the policy can hold/)
   })
 }
+
+t.test('a cost that reads the body before there is one is told where it can', async t => {
+  const cost = (request: FastifyRequest): number => (request.body as readonly unknown[]).length
+  for (const [hook, payload, told] of [
+    ['preParsing', [1, 2], true],
+    ['preHandler', null, false],
+    ['preParsing', undefined, false]
+  ] as const) {
+    const { app, errors } = await serve(t, { any: { quota: 9, window: '1m', cost, hook } })
+    const headers = { 'content-type': 'application/json' }
+    const body = payload === undefined ? {} : { headers, payload: JSON.stringify(payload) }
+    await app.inject({ method: 'POST', url: '/', ...body })
+    const hint = "; its body is not read yet: a cost that is read from it needs hook: 'preHandler'"
+    t.equal(errors[0]?.msg.endsWith(`the request costs all the policy can hold${told ? hint : ''}`), true)
+  }
+})
 
 t.test('a function that fails on every request is logged once a minute', async t => {
   const process = stopProcessTime(t)
