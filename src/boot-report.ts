@@ -5,6 +5,8 @@ import type { Settings } from './settings.js'
 export interface Booted {
   /** Routes with a policy, and policies. */
   readonly limited: number
+  /** Whether routes were declared before the plugin was loaded; they are limited, and not among those that are counted. */
+  readonly early: boolean
   readonly policies: number
   /** Routes that have no policy, although nobody has said `quota: false`. */
   readonly unlimited: readonly string[]
@@ -19,14 +21,14 @@ const NAMED = 20
 export function reportBoot(
   log: FastifyBaseLogger,
   { store, fields, legacy }: Pick<Settings, 'store' | 'fields' | 'legacy'>,
-  { limited, policies, unlimited, warnings }: Booted
+  { limited, early, policies, unlimited, warnings }: Booted
 ): void {
   const told = [fields ? 'draft-11' : undefined, legacyName(legacy)].filter(form => form !== undefined)
   const where = store.name ?? 'a store of your own'
   const line = { routes: limited, policies, store: where, fields: told, warnings }
   log.info(
     line,
-    `fastify-quota: ${plural(limited, 'route')} with quota, ${plural(policies, 'policy')}, counted in ${where}`
+    `fastify-quota: ${plural(limited, 'route')} with quota${early ? ' besides those declared before it' : ''}, ${plural(policies, 'policy')}, counted in ${where}`
   )
   if (unlimited.length === 0) return
   const more = unlimited.length > NAMED ? `, and ${unlimited.length - NAMED} more` : ''

@@ -195,6 +195,7 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
     if (table.complete) checkCap(settings.cap, registry.policies.values())
     reportBoot(app.log, settings, {
       limited: table.reports().filter(({ policies }) => policies.length > 0).length,
+      early: table.early,
       policies: registry.policies.size,
       unlimited: table.unlimited,
       warnings: emittedCodes(warnings)

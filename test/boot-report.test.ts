@@ -15,7 +15,8 @@ interface Line {
 async function booted(
   t: Test,
   options: QuotaOptions,
-  routes: (app: FastifyInstance) => void = () => {}
+  routes: (app: FastifyInstance) => void = () => {},
+  early: (app: FastifyInstance) => void = () => {}
 ): Promise<readonly Line[]> {
   const lines: Line[] = []
   const stream = { write: (text: string) => void lines.push(JSON.parse(text) as Line) }
@@ -25,6 +26,7 @@ async function booted(
   }) as unknown as FastifyInstance
   t.teardown(() => app.close())
   t.capture(process, 'emitWarning')
+  early(app)
   await app.register(quota, options)
   routes(app)
   await app.ready()
@@ -71,6 +73,16 @@ t.test(
     ])
   }
 )
+
+t.test('routes that were declared before are told, though not counted', async t => {
+  const add = (url: string) => (app: FastifyInstance) => void app.get(url, handler)
+  const [line] = await booted(t, { policies: { any: '9/1m' } }, add('/after'), add('/before'))
+  t.match(line, {
+    routes: 1,
+    warnings: ['FST_QUOTA_EARLY_ROUTES'],
+    msg: 'fastify-quota: 1 route with quota besides those declared before it, 1 policy, counted in memory'
+  })
+})
 
 t.test('another line names the routes that no policy limits, but for those that say so', async t => {
   const policies = { login: { quota: 9, window: '1m', default: false } } as const
