@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Settings } from './settings.js'
+import type { Advice } from './warnings.js'
 
 /** What a server has to say of itself when it is ready. */
 export interface Booted {
@@ -8,20 +9,24 @@ export interface Booted {
   /** Whether routes were declared before the plugin was loaded; they are limited, and not among those that are counted. */
   readonly early: boolean
   readonly policies: number
-  /** Routes that have no policy, although nobody has said `quota: false`. */
-  readonly unlimited: readonly string[]
-  /** Codes of what was warned of about routes. */
-  readonly warnings: readonly string[]
+  /** All that was warned of until now. */
+  readonly warnings: readonly Advice[]
 }
 
-/** Routes that a line names. */
+/** Routes that are named. */
 const NAMED = 20
 
-/** Logs a line of what a server limits, and by what; and one that names the routes without a policy, if there are any. */
+/** Names of routes, the first of them if there are many. */
+export function named(routes: readonly string[]): string {
+  const more = routes.length > NAMED ? `, and ${routes.length - NAMED} more` : ''
+  return `${routes.slice(0, NAMED).join(', ')}${more}`
+}
+
+/** Logs a line of what a server limits, by what, and what is unwise about it. */
 export function reportBoot(
   log: FastifyBaseLogger,
   { store, fields, legacy }: Pick<Settings, 'store' | 'fields' | 'legacy'>,
-  { limited, early, policies, unlimited, warnings }: Booted
+  { limited, early, policies, warnings }: Booted
 ): void {
   const told = [fields ? 'draft-11' : undefined, legacyName(legacy)].filter(form => form !== undefined)
   const where = store.name ?? 'a store of your own'
@@ -29,12 +34,6 @@ export function reportBoot(
   log.info(
     line,
     `fastify-quota: ${plural(limited, 'route')} with quota${early ? ' besides those declared before it' : ''}, ${plural(policies, 'policy')}, counted in ${where}`
-  )
-  if (unlimited.length === 0) return
-  const more = unlimited.length > NAMED ? `, and ${unlimited.length - NAMED} more` : ''
-  log.warn(
-    `fastify-quota: no policy limits ${unlimited.slice(0, NAMED).join(', ')}${more}, for none is a default there: name one in ` +
-      'config.quota, or write quota: false'
   )
 }
 

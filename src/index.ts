@@ -44,13 +44,13 @@ export type { AllOf, FirstOf, Partition, PartitionRule, Parts } from './partitio
 export type { AlgorithmName, Cost, Duration, Hook, PolicyOptions, ShortPolicy } from './policy-options.js'
 export type { QuotaPolicy, Reduction } from './policy.js'
 export type { Figures } from './terms.js'
-export type { PolicyChange, PolicyTerms, QuotaReduction, ReduceOptions, UpdateOptions } from './live.js'
+export type { PolicyChange, QuotaReduction, ReduceOptions, UpdateOptions } from './live.js'
 export type { Quota } from './quota.js'
 export type { Identify, Identity } from './registry.js'
 export type { RequestQuota } from './request-quota.js'
 export type { Reservation } from './reserving.js'
 export type { PolicyReference, RouteQuota, RouteQuotaOptions } from './route-quota.js'
-export type { PolicyReport, RouteReport } from './routes.js'
+export type { PolicyReport, PolicyTerms, RouteReport } from './routes.js'
 export type { QuotaOptions } from './settings.js'
 export type {
   Answer,

@@ -2,12 +2,14 @@ import type { FastifyBaseLogger } from 'fastify'
 import { FST_QUOTA_OPTION, FST_QUOTA_POLICY } from './errors.js'
 import { asDuration, asObject, knownKeys, refuser, show, suggestion } from './options.js'
 import type { Refuse } from './options.js'
-import type { AlgorithmName, Duration, PolicyOptions, ShortPolicy } from './policy-options.js'
+import type { Duration, PolicyOptions, ShortPolicy } from './policy-options.js'
 import { readPolicyOptions } from './policy-options.js'
 import { compilePolicy, sameMeaning } from './policy.js'
 import type { QuotaPolicy, Reduction } from './policy.js'
 import type { Registry } from './registry.js'
 import type { RouteTable } from './route-table.js'
+import { termsOf } from './routes.js'
+import type { PolicyTerms } from './routes.js'
 
 /** What `app.quota.update` takes. */
 export interface UpdateOptions {
@@ -22,16 +24,6 @@ export interface PolicyChange {
   readonly to: PolicyTerms
   /** Whether what was spent counts on; `false`: the policy counts anew, for its algorithm, window or partition is another. */
   readonly carriesOver: boolean
-}
-
-/** What a policy counts with. */
-export interface PolicyTerms {
-  /** `'by request'`: it is a function of the request. */
-  readonly quota: number | 'by request'
-  /** Milliseconds; `undefined`: what counts at once has none. */
-  readonly window: number | undefined
-  readonly algorithm: AlgorithmName
-  readonly mode: 'enforce' | 'shadow'
 }
 
 /** What `app.quota.reduce` takes. */
@@ -297,10 +289,3 @@ function changeOf(from: QuotaPolicy, to: QuotaPolicy): PolicyChange {
     carriesOver: from.field === to.field && from.rule.label === to.rule.label
   }
 }
-
-const termsOf = ({ quotaOf, quota, window, algorithm, exact, shadow }: QuotaPolicy): PolicyTerms => ({
-  quota: quotaOf === undefined ? quota : 'by request',
-  window: window === 0 ? undefined : window,
-  algorithm: (exact ? 'sliding-window-log' : algorithm.name) as AlgorithmName,
-  mode: shadow ? 'shadow' : 'enforce'
-})

@@ -57,7 +57,7 @@ export function fromFastifyRateLimit(
     ...(prefix === 64 ? {} : { ipv6Prefix: prefix }),
     ...(store === undefined ? {} : { store }),
     onRefused: (decision, request) => adapter.refuse(decision, request),
-    [adapt]: app => adapter.adapt(app, further)
+    [adapt]: (app, warnings) => adapter.adapt(app, warnings, further)
   }
 }
 

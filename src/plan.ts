@@ -3,12 +3,12 @@ import type { Refuse } from './options.js'
 import { alternatives, show, suggestion } from './options.js'
 import { BEFORE_BODY, HOOKS } from './policy-options.js'
 import type { Cost, Hook } from './policy-options.js'
-import { costsTooMuch } from './policy.js'
+import { adviceOnCost } from './policy.js'
 import type { QuotaPolicy } from './policy.js'
 import type { Scope } from './registry.js'
 import type { RouteWish } from './route-quota.js'
 import type { ServiceLimit } from './store.js'
-import { warnHopeless } from './warnings.js'
+import type { Advice } from './warnings.js'
 
 /** All that is decided about a route before its first request. */
 export interface Plan {
@@ -48,12 +48,12 @@ export interface Share {
   readonly cost: Cost
 }
 
-/** Warns of the constant costs of a route that are more than a policy can ever hold. */
-export function warnOfCosts(route: string, plan: Plan | undefined): void {
-  for (const { policy, cost } of plan?.stages.flatMap(stage => stage?.shares ?? []) ?? []) {
-    if (typeof cost !== 'number' || cost === policy.cost || !costsTooMuch(policy, cost)) continue
-    warnHopeless(route, policy.name, cost, policy.capacity)
-  }
+/** What is to be said of the constant costs of a route that are more than a policy can ever hold. */
+export function adviceOnCosts(route: string, plan: Plan | undefined): readonly Advice[] {
+  const shares = plan?.stages.flatMap(stage => stage?.shares ?? []) ?? []
+  return shares
+    .filter(({ policy, cost }) => cost !== policy.cost)
+    .flatMap(({ policy, cost }) => adviceOnCost(route, policy, cost))
 }
 
 /**

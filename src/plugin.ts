@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { addressing } from './address.js'
-import { reportBoot } from './boot-report.js'
+import { named, reportBoot } from './boot-report.js'
 import type { Decision } from './decision.js'
 import { Enforcement, start } from './enforcement.js'
 import type { Proceed } from './enforcement.js'
@@ -33,7 +33,8 @@ import { adapt, checkCap, checkFurtherSettings, readSettings } from './settings.
 import type { QuotaOptions, Settings } from './settings.js'
 import { Visit } from './visit.js'
 import type { Services } from './visit.js'
-import { createWarnings, emittedCodes } from './warnings.js'
+import { createWarnings } from './warnings.js'
+import type { Warnings } from './warnings.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -88,8 +89,9 @@ const register: FastifyPluginAsync<QuotaOptions> = async (app, options) => {
   const scope = new Scope(registry)
   scope.add(options.policies)
   scopes.set(app, scope)
-  options[adapt]?.(app)
-  await serve(app, scope, settings)
+  const warnings = createWarnings()
+  options[adapt]?.(app, warnings)
+  await serve(app, scope, settings, warnings)
 }
 
 /**
@@ -115,10 +117,14 @@ function extend(app: FastifyInstance, around: Scope, options: QuotaOptions): voi
 }
 
 /** The first registration of a scope: decorators, hooks, one decision for each request. */
-async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Promise<void> {
+async function serve(
+  app: FastifyInstance,
+  scope: Scope,
+  settings: Settings,
+  warnings: Warnings
+): Promise<void> {
   const { registry } = scope
   const { store } = settings
-  const warnings = createWarnings()
   const faults = new OperatorFaults()
   const services: Services = {
     registry,
@@ -151,6 +157,7 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
       if (objection !== undefined) throw new FST_QUOTA_POLICY(`policy ${show(policy.name)}: ${objection}`)
     },
     adopt(policy) {
+      warnings.give(policy.advice)
       if (policy.algorithm.renew !== undefined) leases.expect(policy)
       endings ||= policy.algorithm.renew !== undefined || policy.refund !== undefined
     }
@@ -193,12 +200,12 @@ async function serve(app: FastifyInstance, scope: Scope, settings: Settings): Pr
     table.compile()
     if (table.empty && !isRoot(app)) warnings.noRoutes()
     if (table.complete) checkCap(settings.cap, registry.policies.values())
+    if (table.unlimited.length > 0) warnings.unlimited(named(table.unlimited))
     reportBoot(app.log, settings, {
       limited: table.reports().filter(({ policies }) => policies.length > 0).length,
       early: table.early,
       policies: registry.policies.size,
-      unlimited: table.unlimited,
-      warnings: emittedCodes(warnings)
+      warnings: warnings.given
     })
   })
   app.addHook('onRequest', (request, reply, done) => {

@@ -29,7 +29,8 @@ import {
   shareOf
 } from './terms.js'
 import type { Figures, TermsButQuota } from './terms.js'
-import { warnHopeless, warnSmallBurst, warnSubSecond } from './warnings.js'
+import { hopeless, smallBurst, subSecond } from './warnings.js'
+import type { Advice } from './warnings.js'
 
 /** Why, and by how much, a quota is lower for the time being. */
 export interface Reduction {
@@ -86,6 +87,8 @@ export interface QuotaPolicy extends Figures {
   /** The most units that a process spends without asking; 0: none. */
   readonly batch: number
   readonly onStoreFailure: 'open' | 'closed' | 'local' | undefined
+  /** What is unwise about it, on whichever route. */
+  readonly advice: readonly Advice[]
   /** A copy of what the operator wrote, to tell whether a second definition of the name is the same. */
   readonly written: unknown
   /** Serialises as the name, so that a decision sent as JSON exposes no internals. */
@@ -93,7 +96,7 @@ export interface QuotaPolicy extends Figures {
 }
 
 /** A policy before its variants are made. */
-type Unvaried = Omit<QuotaPolicy, 'withQuota' | 'shareOf' | 'reducedBy' | 'reduction'>
+type Unvaried = Omit<QuotaPolicy, 'withQuota' | 'shareOf' | 'reducedBy' | 'reduction' | 'advice'>
 
 const LARGEST_BATCH = 1_000_000
 
@@ -147,15 +150,21 @@ export function compilePolicy(name: string, written: unknown, identities: readon
     written: options,
     toJSON: () => name
   }
-  warnOfFigures(name, terms, own)
-  if (typeof policy.cost === 'number' && costsTooMuch(policy, policy.cost)) {
-    warnHopeless(`policy ${show(name)}`, name, policy.cost, policy.capacity)
-  }
-  return variants(refuse, policy, terms, undefined)(own)
+  const advice = [
+    ...adviceOnFigures(name, terms, own),
+    ...adviceOnCost(`policy ${show(name)}`, policy, policy.cost)
+  ]
+  return variants(refuse, { ...policy, advice }, terms, undefined)(own)
+}
+
+/** What is to be said of a cost, there, that no quota of the policy ever admits. */
+export function adviceOnCost(place: string, policy: Unvaried, cost: Cost): readonly Advice[] {
+  if (typeof cost !== 'number' || !costsTooMuch(policy, cost)) return []
+  return [hopeless(place, policy.name, cost, policy.capacity)]
 }
 
 /** Whether a constant cost is more than a policy, which refuses, can ever hold. */
-export function costsTooMuch(policy: Unvaried, cost: number): boolean {
+function costsTooMuch(policy: Unvaried, cost: number): boolean {
   return policy.quotaOf === undefined && policy.quota > 0 && !policy.shadow && cost > policy.capacity
 }
 
@@ -197,7 +206,7 @@ const REMEMBERED_QUOTAS = 1000
 /** Makes the variants of a policy, one for each set of figures, which are those of the whole quota. */
 function variants(
   refuse: Refuse,
-  policy: Unvaried,
+  policy: Unvaried & Pick<QuotaPolicy, 'advice'>,
   terms: TermsButQuota,
   reduction: Reduction | undefined
 ): (whole: Figures) => QuotaPolicy {
@@ -247,10 +256,10 @@ function checkName(refuse: Refuse, name: string): void {
 }
 
 /** Of a plan, what is true whatever the quota. */
-function warnOfFigures(name: string, terms: TermsButQuota, own: Figures): void {
+function adviceOnFigures(name: string, terms: TermsButQuota, own: Figures): readonly Advice[] {
   const announcesWindow = terms.burst === undefined && terms.maxDelay === 0
-  if (refillsWithinASecond(terms, own)) warnSmallBurst(name, own.capacity)
-  else if (announcesWindow && terms.window % 1000 !== 0) warnSubSecond(name, terms.window)
+  if (refillsWithinASecond(terms, own)) return [smallBurst(name, own.capacity)]
+  return announcesWindow && terms.window % 1000 !== 0 ? [subSecond(name, terms.window)] : []
 }
 
 function readUnit(refuse: Refuse, value: unknown, { name }: Algorithm): string {

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { FST_QUOTA_ROUTE } from './errors.js'
 import { refuser } from './options.js'
-import { advertised, compilePlan, isAccompanied, warnOfCosts } from './plan.js'
+import { adviceOnCosts, advertised, compilePlan, isAccompanied } from './plan.js'
 import type { Plan } from './plan.js'
 import type { Scope } from './registry.js'
 import { redundant } from './redundant.js'
@@ -157,12 +157,12 @@ export class RouteTable {
   }
 
   #advise(entry: Entry): void {
-    warnOfCosts(entry.route, entry.plan)
+    this.#warnings.give(adviceOnCosts(entry.route, entry.plan))
     const stages = entry.plan?.stages.filter(stage => stage !== undefined) ?? []
     if (stages.length > 1) this.#warnings.stages(entry.route, stages.map(({ hook }) => hook).join(', '))
     const told = advertised(entry.plan?.policies ?? [])
     const long = told.find(policy => policy.announcedWindow >= LONG && !isAccompanied(policy, told))
-    if (long !== undefined) this.#warnings.longWindow(long.name, long.announcedWindow, entry.route)
+    if (long !== undefined) this.#warnings.longWindow(long.name, String(long.announcedWindow), entry.route)
     const [idle] = entry.plan === undefined ? [] : redundant(entry.plan)
     if (idle !== undefined) this.#warnings.redundant(idle.policy, entry.route)
   }

@@ -1,5 +1,6 @@
 import type { Plan } from './plan.js'
-import type { Cost, Hook } from './policy-options.js'
+import type { AlgorithmName, Cost, Hook } from './policy-options.js'
+import type { QuotaPolicy } from './policy.js'
 
 /** One route as `app.quota.routes()` tells it. */
 export interface RouteReport {
@@ -9,14 +10,20 @@ export interface RouteReport {
   readonly policies: readonly PolicyReport[]
 }
 
-export interface PolicyReport {
-  readonly name: string
+/** What a policy counts with. */
+export interface PolicyTerms {
   /** `'by request'`: it is a function of the request. */
   readonly quota: number | 'by request'
   /** Milliseconds; `undefined`: what counts at once has none. */
   readonly window: number | undefined
+  readonly algorithm: AlgorithmName
+  readonly mode: 'enforce' | 'shadow'
+}
+
+/** One of its policies, and what it is there. */
+export interface PolicyReport extends PolicyTerms {
+  readonly name: string
   readonly unit: string
-  readonly algorithm: string
   /** As it was written: `ip`, `firstOf(user, ip)`. */
   readonly partition: string
   readonly hook: Hook
@@ -32,10 +39,8 @@ export function report(route: string, plan: Plan | undefined): RouteReport {
     policies: stages.flatMap(({ hook, shares }) =>
       shares.map(({ policy, cost }) => ({
         name: policy.name,
-        quota: policy.quotaOf === undefined ? policy.quota : 'by request',
-        window: policy.window === 0 ? undefined : policy.window,
+        ...termsOf(policy),
         unit: policy.unit,
-        algorithm: policy.algorithm.name,
         partition: policy.rule.label,
         hook,
         cost: policy.metered ? 'body length' : cost
@@ -43,3 +48,11 @@ export function report(route: string, plan: Plan | undefined): RouteReport {
     )
   }
 }
+
+/** What a policy counts with, for people. */
+export const termsOf = ({ quotaOf, quota, window, algorithm, exact, shadow }: QuotaPolicy): PolicyTerms => ({
+  quota: quotaOf === undefined ? quota : 'by request',
+  window: window === 0 ? undefined : window,
+  algorithm: (exact ? 'sliding-window-log' : algorithm.name) as AlgorithmName,
+  mode: shadow ? 'shadow' : 'enforce'
+})

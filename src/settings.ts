@@ -25,6 +25,7 @@ import type { QuotaPolicy } from './policy.js'
 import type { Identify } from './registry.js'
 import type { Store } from './store.js'
 import { MemoryStore, memoryStore, monotonic } from './stores/memory.js'
+import type { Warnings } from './warnings.js'
 
 /** Under this key, options made of those of another limiter bring along what its routes need. */
 export const adapt: unique symbol = Symbol('fastify-quota.adapt')
@@ -67,8 +68,8 @@ export interface QuotaOptions {
   readonly logRefusals?: Duration | false | undefined
   /** Milliseconds, for tests and simulation; memory store only; default: a monotonic clock on the epoch. */
   readonly clock?: (() => number) | undefined
-  /** Told of the app before the plugin adds its hooks. @internal */
-  readonly [adapt]?: (app: FastifyInstance) => void
+  /** Told of the app before the plugin adds its hooks, and whom to give advice. @internal */
+  readonly [adapt]?: (app: FastifyInstance, warnings: Warnings) => void
 }
 
 /** Options after they were checked. */

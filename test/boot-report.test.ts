@@ -4,11 +4,14 @@ import t from 'tap'
 import type { Test } from 'tap'
 import quota, { memoryStore } from '../src/index.js'
 import type { QuotaOptions } from '../src/index.js'
+import { fromFastifyRateLimit } from '../src/migrate.js'
+import type { Advice } from '../src/warnings.js'
 import { LaterStore } from './plugin/kit.js'
 
 interface Line {
   readonly level: number
   readonly msg: string
+  readonly warnings: readonly Advice[]
 }
 
 /** What an app has logged when it is ready. */
@@ -38,7 +41,7 @@ const handler = async (): Promise<string> => ''
 t.test(
   'a line says how many routes and policies there are, where they are counted, and what is told',
   async t => {
-    const one = await booted(t, { policies: { daily: '9/1d' } }, app => app.get('/', handler))
+    const one = await booted(t, { policies: { any: '9/1m' } }, app => app.get('/', handler))
     t.match(one, [
       {
         level: 30,
@@ -46,7 +49,7 @@ t.test(
         policies: 1,
         store: 'memory',
         fields: ['draft-11'],
-        warnings: ['FST_QUOTA_LONG_WINDOW'],
+        warnings: [],
         msg: 'fastify-quota: 1 route with quota, 1 policy, counted in memory'
       }
     ])
@@ -79,27 +82,86 @@ t.test('routes that were declared before are told, though not counted', async t 
   const [line] = await booted(t, { policies: { any: '9/1m' } }, add('/after'), add('/before'))
   t.match(line, {
     routes: 1,
-    warnings: ['FST_QUOTA_EARLY_ROUTES'],
+    warnings: [{ code: 'FST_QUOTA_EARLY_ROUTES' }],
     msg: 'fastify-quota: 1 route with quota besides those declared before it, 1 policy, counted in memory'
   })
 })
 
-t.test('another line names the routes that no policy limits, but for those that say so', async t => {
+/** The codes of what an app is advised, and what the advice is about. */
+const advised = ([line]: readonly Line[]): readonly string[] =>
+  line!.warnings.map(({ code, message }) => `${code} ${message.slice(0, 30)}`)
+
+t.test(
+  'the line has all advice on options, policies and routes, each with what to write instead',
+  async t => {
+    const policies = {
+      a: { quota: 9, window: '1500ms', default: false },
+      b: { quota: 100, window: '1s', algorithm: 'token-bucket', burst: 5, default: false },
+      c: { quota: 9, window: '1m', cost: 10, default: false },
+      long: { quota: 9, window: '1h', default: false },
+      small: { quota: 9, window: '1m', default: false },
+      large: { quota: 10, window: '1m', default: false },
+      late: { quota: 9, window: '1m', hook: 'preHandler', default: false }
+    } as const
+    const lines = await booted(t, { policies }, app => {
+      app.get('/long', { config: { quota: ['long'] } }, handler)
+      app.get('/twice', { config: { quota: ['small', 'large'] } }, handler)
+      app.get('/stages', { config: { quota: ['small', 'late'] } }, handler)
+      app.get('/dear', { config: { quota: { policies: ['small'], cost: 99 } } }, handler)
+      app.get('/free', handler)
+    })
+    t.equal(lines.length, 1)
+    t.strictSame(advised(lines), [
+      'FST_QUOTA_SUB_SECOND policy "a": its window of 1500',
+      'FST_QUOTA_SMALL_BURST policy "b": it holds no more t',
+      'FST_QUOTA_COST policy "c": each request costs',
+      'FST_QUOTA_LONG_WINDOW policy "long" has a window of ',
+      'FST_QUOTA_REDUNDANT policy "large" never refuses o',
+      'FST_QUOTA_STAGES GET /stages is decided in seve',
+      'FST_QUOTA_COST GET /dear: each request costs ',
+      'FST_QUOTA_UNLIMITED no policy limits GET /free, fo'
+    ])
+  }
+)
+
+t.test('it has what was not carried over from another limiter', async t => {
+  const lines = await booted(t, fromFastifyRateLimit({ ban: 3, exponentialBackoff: true }))
+  t.strictSame(advised(lines), [
+    'FST_QUOTA_NOT_CARRIED fromFastifyRateLimit: ban (of ',
+    'FST_QUOTA_NOT_CARRIED fromFastifyRateLimit: exponent'
+  ])
+})
+
+t.test('all of it is warned of, too', async t => {
+  const emitted = t.capture(process, 'emitWarning')
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(quota, { policies: { long: { quota: 9, window: '1h', default: false } } })
+  app.get('/long', { config: { quota: ['long'] } }, handler)
+  app.get('/free', handler)
+  await app.ready()
+  t.strictSame(
+    emitted().map(({ args: [, , code] }) => code),
+    ['FST_QUOTA_LONG_WINDOW', 'FST_QUOTA_UNLIMITED']
+  )
+})
+
+t.test('routes without a policy are named, but for those that say so, and the first of many', async t => {
   const policies = { login: { quota: 9, window: '1m', default: false } } as const
-  const some = await booted(t, { policies }, app => {
+  const [some] = await booted(t, { policies }, app => {
     app.get('/a', handler)
     app.post('/b', handler)
     app.get('/health', { config: { quota: false } }, handler)
     app.post('/login', { config: { quota: ['login'] } }, handler)
   })
-  t.match(some[1], {
-    level: 40,
-    msg:
-      'fastify-quota: no policy limits GET /a, POST /b, for none is a default there: name one in config.quota, or write ' +
-      'quota: false'
-  })
-  const many = await booted(t, { policies }, app => {
+  t.match(some!.warnings, [
+    {
+      code: 'FST_QUOTA_UNLIMITED',
+      message: 'no policy limits GET /a, POST /b, for none is a default there: name one in config.quota'
+    }
+  ])
+  const [many] = await booted(t, { policies }, app => {
     for (let i = 0; i < 22; i++) app.get(`/${i}`, handler)
   })
-  t.match(many[1]?.msg, 'GET /18, GET /19, and 2 more, for none')
+  t.match(many!.warnings[0]!.message, 'GET /18, GET /19, and 2 more, for none')
 })

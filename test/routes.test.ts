@@ -13,10 +13,10 @@ t.test('a route without quota has no policies', async t => {
 t.test('a route tells its policies in the order they are decided in', async t => {
   const scope = new Scope(new Registry())
   scope.add({
-    late: { quota: 9, window: '1s', hook: 'preHandler', unit: 'tokens', cost: 3 },
+    late: { quota: 9, window: '1s', hook: 'preHandler', unit: 'tokens', cost: 3, mode: 'shadow' },
     plan: { quota: () => 5, window: '1m', cost: 2, unit: 'jobs' },
     slots: { quota: 5, algorithm: 'concurrency', hook: 'onRequest' },
-    bytes: { quota: 1000, window: '1m', unit: 'content-bytes' },
+    bytes: { quota: 1000, window: '1m', unit: 'content-bytes', precision: 'exact' },
     early: { quota: 5, window: '1m', partition: 'global', algorithm: 'token-bucket', burst: 2 }
   })
   const refuse = refuser(FST_QUOTA_ROUTE, 'route GET /')
@@ -29,6 +29,7 @@ t.test('a route tells its policies in the order they are decided in', async t =>
         window: undefined,
         unit: 'concurrent-requests',
         algorithm: 'concurrency',
+        mode: 'enforce',
         partition: 'ip',
         hook: 'onRequest',
         cost: 1
@@ -39,6 +40,7 @@ t.test('a route tells its policies in the order they are decided in', async t =>
         window: 60_000,
         unit: 'jobs',
         algorithm: 'sliding-window',
+        mode: 'enforce',
         partition: 'ip',
         hook: 'preParsing',
         cost: 2
@@ -48,7 +50,8 @@ t.test('a route tells its policies in the order they are decided in', async t =>
         quota: 1000,
         window: 60_000,
         unit: 'content-bytes',
-        algorithm: 'sliding-window',
+        algorithm: 'sliding-window-log',
+        mode: 'enforce',
         partition: 'ip',
         hook: 'preParsing',
         cost: 'body length'
@@ -59,6 +62,7 @@ t.test('a route tells its policies in the order they are decided in', async t =>
         window: 60_000,
         unit: 'requests',
         algorithm: 'token-bucket',
+        mode: 'enforce',
         partition: 'global',
         hook: 'preParsing',
         cost: 4
@@ -69,6 +73,7 @@ t.test('a route tells its policies in the order they are decided in', async t =>
         window: 1000,
         unit: 'tokens',
         algorithm: 'sliding-window',
+        mode: 'shadow',
         partition: 'ip',
         hook: 'preHandler',
         cost: 3

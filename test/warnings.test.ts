@@ -1,6 +1,6 @@
 import t from 'tap'
 import { compilePolicy } from '../src/policy.js'
-import { createWarnings, fullWarning, warnHopeless, warnSmallBurst, warnSubSecond } from '../src/warnings.js'
+import { createWarnings, fullWarning, hopeless, smallBurst, subSecond } from '../src/warnings.js'
 
 interface Heard {
   readonly name: string
@@ -50,7 +50,7 @@ t.test('each advice says what happens and what to write', async t => {
       'a request had no client address (a Unix socket has none); all such requests share one partition'
     ],
     [
-      () => warnings.longWindow('daily', 86_400, 'GET /'),
+      () => warnings.longWindow('daily', '86400', 'GET /'),
       'FST_QUOTA_LONG_WINDOW',
       'policy "daily" has a window of 86400 seconds and no shorter one beside it on GET /: a client may spend all of it at ' +
         'once; add a policy of the same unit with a short window'
@@ -81,21 +81,27 @@ t.test('each advice says what happens and what to write', async t => {
         'is new with each request'
     ],
     [
-      () => warnSubSecond('burst', 1500),
-      'FST_QUOTA_SUB_SECOND',
-      'policy "burst": its window of 1500 ms is announced as 2 s, since the fields know whole seconds only; clients ' +
-        'that pace themselves run slower than they may'
+      () => warnings.unlimited('GET /, POST /'),
+      'FST_QUOTA_UNLIMITED',
+      'no policy limits GET /, POST /, for none is a default there: name one in config.quota, or write quota: false'
     ],
     [
-      () => warnSmallBurst('burst', 5),
+      () => warnings.give([subSecond('burst', 1500)]),
+      'FST_QUOTA_SUB_SECOND',
+      'policy "burst": its window of 1500 ms is announced as 2 s, since the fields know whole seconds only; clients ' +
+        'that pace themselves run slower than they may: give it a window of whole seconds'
+    ],
+    [
+      () => warnings.give([smallBurst('burst', 5)]),
       'FST_QUOTA_SMALL_BURST',
       'policy "burst": it holds no more than 5, which refills in less than a second, the shortest window the fields ' +
         'know; clients that pace themselves run slower than they may: raise burst or maxDelay'
     ],
     [
-      () => warnHopeless('GET /', 'burst', 21, 20),
+      () => warnings.give([hopeless('GET /', 'burst', 21, 20)]),
       'FST_QUOTA_COST',
-      'GET /: each request costs 21, more than the 20 that policy "burst" can ever hold, so all are refused'
+      'GET /: each request costs 21, more than the 20 that policy "burst" can ever hold, so all are refused: give it a ' +
+        'higher quota or burst, or the request a lower cost'
     ],
     [
       () => fullWarning()('100'),
@@ -107,6 +113,30 @@ t.test('each advice says what happens and what to write', async t => {
   for (const [warn, code, message] of table) {
     t.strictSame(heard(warn), [{ message, name: 'FastifyQuotaWarning', code }])
   }
+})
+
+t.test('advice to an app is remembered as it was given', async t => {
+  const warnings = createWarnings()
+  const advice = [subSecond('a', 500), subSecond('b', 500)]
+  t.equal(warnings.noAddress.emitted, false)
+  const told = heard(() => {
+    warnings.noAddress()
+    warnings.noAddress()
+    warnings.longWindow('daily', 'GET /')
+    warnings.give(advice)
+  })
+  t.equal(warnings.noAddress.emitted, true)
+  t.strictSame(
+    warnings.given,
+    told.map(({ code, message }) => ({ code, message }))
+  )
+  t.strictSame(warnings.given.slice(2), advice)
+  t.match(warnings.given[1], { message: 'policy "daily" has a window' })
+  heard(() => {
+    for (let i = 0; i < 100; i++) warnings.give(advice)
+    warnings.stages('GET /', 'onRequest, preHandler')
+  })
+  t.equal(warnings.given.length, 100, 'the first of much')
 })
 
 t.test('advice about an app is given once, and again for another app', async t => {
@@ -122,11 +152,9 @@ t.test('advice about an app is given once, and again for another app', async t =
   t.equal(heard(() => second.noAddress()).length, 1)
 })
 
-t.test('advice about a policy is given for each', async t => {
+t.test('a policy says what is unwise about it', async t => {
   const codes = (written: object, name = 'a'): readonly string[] =>
-    heard(() => compilePolicy(name, written, [])).map(
-      ({ code, message }) => `${code} ${message.slice(0, 10)}`
-    )
+    compilePolicy(name, written, []).advice.map(({ code, message }) => `${code} ${message.slice(0, 10)}`)
   const table: readonly (readonly [written: object, codes: readonly string[]])[] = [
     [{ quota: 1, window: '1s' }, []],
     [{ quota: 1, window: '500ms' }, ['FST_QUOTA_SUB_SECOND policy "a"']],
@@ -150,12 +178,12 @@ t.test('advice about a policy is given for each', async t => {
   t.strictSame(codes({ quota: 1, window: '500ms' }, 'b'), ['FST_QUOTA_SUB_SECOND policy "b"'])
 })
 
-t.test('advice about a plan is given once, whatever its quotas', async t => {
-  const codes = (written: object): readonly string[] =>
-    heard(() => {
-      const { withQuota } = compilePolicy('plan', { quota: () => 1, ...written }, [])
-      for (const quota of [0, 1, 10, 1000]) withQuota(quota)
-    }).map(({ code }) => code)
+t.test('advice about a plan is the same whatever its quotas', async t => {
+  const codes = (written: object): readonly string[] => {
+    const { advice, withQuota } = compilePolicy('plan', { quota: () => 1, ...written }, [])
+    for (const quota of [0, 1, 10, 1000]) t.strictSame(withQuota(quota).advice, advice)
+    return advice.map(({ code }) => code)
+  }
   t.strictSame(codes({ window: '1500ms' }), ['FST_QUOTA_SUB_SECOND'])
   t.strictSame(codes({ window: '1s' }), [])
   t.strictSame(codes({ window: '1s', algorithm: 'token-bucket', burst: 5 }), [])

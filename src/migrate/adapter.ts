@@ -6,6 +6,7 @@ import type { Later } from '../later.js'
 import { OperatorFaults } from '../operator.js'
 import { LARGEST_INTEGER } from '../options.js'
 import type { Hook, PolicyOptions } from '../policy-options.js'
+import type { Warnings } from '../warnings.js'
 import { Answers } from './answers.js'
 import { Callers, asks } from './callers.js'
 import { Leftovers, leftoversOf } from './leftovers.js'
@@ -46,13 +47,13 @@ export class Adapter {
   }
 
   /** Reads `config.rateLimit` of the routes of an app, which are declared from now on. */
-  adapt(app: FastifyInstance, further: readonly Leftover[]): void {
+  adapt(app: FastifyInstance, warnings: Warnings, further: readonly Leftover[]): void {
     const leftovers = new Leftovers()
     leftovers.add('of the plugin', [...leftoversOf(this.#written), ...further])
     const policyOf = (limit: Limit, written: Written): PolicyOptions => this.#policyOf(limit, written)
     const routes = new Routes(this.#written, policyOf, leftovers)
     app.addHook('onRoute', route => this.#watch(route, routes.adopt(route) ?? this.#limit))
-    app.addHook('onReady', async () => leftovers.tell())
+    app.addHook('onReady', async () => warnings.give(leftovers.advice))
     app.addHook('onSend', (request, reply, payload, done) => {
       done(null, this.#answers.send(request, reply, payload))
     })

@@ -1,4 +1,5 @@
 import processWarning from 'process-warning'
+import type { Advice } from '../warnings.js'
 import type { Written } from './theirs.js'
 
 /** An option of theirs. */
@@ -35,16 +36,15 @@ export class Leftovers {
     for (const name of names) this.#places.set(name, [...(this.#places.get(name) ?? []), place])
   }
 
-  /** One warning for each. */
-  tell(): void {
-    for (const [name, places] of this.#places) {
+  /** A piece of advice for each. */
+  get advice(): readonly Advice[] {
+    return [...this.#places].map(([name, places]) => {
       const shown = places.length > 3 ? [...places.slice(0, 3), '…'] : places
-      processWarning.createWarning({
-        name: 'FastifyQuotaWarning',
+      return {
         code: 'FST_QUOTA_NOT_CARRIED',
         message: `fromFastifyRateLimit: ${name} (${shown.join(', ')}) is not carried over as it is: ${ADVICE[name]}`
-      })()
-    }
+      }
+    })
   }
 }
 
