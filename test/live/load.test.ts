@@ -1,96 +1,129 @@
-import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
-import { Client } from 'undici'
-import type { UpdateOptions } from '../../src/index.js'
 import { serve } from '../plugin/kit.js'
+import { startRedis } from '../redis/servers.js'
+import { load, start, switchedAt, switches, watched } from './bench.js'
+import type { Policies, Served, Told } from './bench.js'
 
 t.setTimeout(120_000)
 
 const CONNECTIONS = 6
 const REQUESTS = 60
 
-/** What was told on one connection, in the order of its requests. */
-interface Told {
-  readonly status: number
-  readonly policyField: string
-}
-
-type Policies = UpdateOptions['policies']
-
-/**
- * Sends requests on several connections at the same time, one after the other on each, and makes each update when so many
- * answers have come. Time stands still, so that all requests are in one window.
- */
-async function underLoad(
-  t: Test,
-  updates: readonly Policies[]
-): Promise<{ readonly connections: readonly (readonly Told[])[]; readonly admitted: number }> {
-  const { app } = await serve(t, { shared: { quota: 80, window: '1m', partition: 'global' } })
-  let handled = 0
-  app.get('/work', async () => {
-    handled++
-    await new Promise(resolve => setImmediate(resolve)) // in hand for a while
-    return 'done'
-  })
-  await app.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = app.server.address() as AddressInfo
-  const every = Math.floor((CONNECTIONS * REQUESTS) / (updates.length + 1))
-  let answered = 0
-  const count = (): void => {
-    answered++
-    const due = updates[answered / every - 1]
-    if (due !== undefined) app.quota.update({ policies: due })
-  }
-  const connections = await Promise.all(
-    Array.from({ length: CONNECTIONS }, async () => {
-      const client = new Client(`http://127.0.0.1:${port}`, { pipelining: 1 })
-      t.teardown(() => client.destroy())
-      const told: Told[] = []
-      for (let i = 0; i < REQUESTS; i++) {
-        const { statusCode, headers, body } = await client.request({ method: 'GET', path: '/work' })
-        await body.dump()
-        told.push({ status: statusCode, policyField: String(headers['ratelimit-policy']) })
-        count()
-      }
-      return told
-    })
+/** What is to be true of a load, and its numbers. */
+function judge(t: Test, statuses: readonly number[], sent: number, told: readonly Told[]): number {
+  const admitted = statuses.filter(status => status === 200).length
+  t.equal(statuses.length, sent, 'each request was answered')
+  t.strictSame(new Set(statuses), new Set([200, 429]), 'by being served or refused')
+  t.equal(
+    told.reduce((handled, process) => handled + process.handled, 0),
+    admitted,
+    'what was told to be served was served, once'
   )
-  const admitted = connections.flat().filter(({ status }) => status === 200).length
-  t.equal(admitted, handled, 'what was told to be served was served')
-  return { connections, admitted }
+  for (const { arrived } of told)
+    t.comment(`the field switched at ${switchedAt(arrived).join(', ')} of ${arrived.length}`)
+  t.comment(`${sent} sent, ${admitted} served, ${sent - admitted} refused, 0 lost`)
+  return admitted
 }
 
-/** The fields of a connection, each once, in the order in which they came; one that comes back is there again. */
-const switches = (told: readonly Told[]): readonly string[] =>
-  told.map(({ policyField }) => policyField).filter((field, i, fields) => field !== fields[i - 1])
+/** In one process, whose time stands still, so that all requests are in one window; updates come at equal distances. */
+async function inMemory(
+  t: Test,
+  path: '/now' | '/later',
+  updates: readonly Policies[]
+): Promise<{ readonly admitted: number; readonly told: Told }> {
+  const { app } = await serve(t, { shared: { quota: 80, window: '1m', partition: 'global' } })
+  const told = watched(app)
+  const origin = await app.listen({ host: '127.0.0.1', port: 0 })
+  const sent = CONNECTIONS * REQUESTS
+  const every = Math.floor(sent / (updates.length + 1))
+  const statuses = await load(
+    t,
+    [origin],
+    { path, connections: CONNECTIONS, requests: REQUESTS },
+    updates.map((policies, i) => ({
+      after: every * (i + 1),
+      make: async () => void app.quota.update({ policies })
+    }))
+  )
+  return { admitted: judge(t, statuses, sent, [told()]), told: told() }
+}
+
+const field = (quota: number, window: number = 60): string => `"shared";q=${quota};w=${window}`
 
 t.test('quotas that change under load lose no request and admit no unit more than the largest', async t => {
-  const { connections, admitted } = await underLoad(t, [
+  const { admitted, told } = await inMemory(t, '/now', [
     { shared: { quota: 240 } },
     { shared: { quota: 60 } },
     { shared: { quota: 140 } }
   ])
-  t.equal(connections.flat().length, CONNECTIONS * REQUESTS)
-  t.strictSame(new Set(connections.flat().map(({ status }) => status)), new Set([200, 429]))
   // 80 of the first 90, and most of the next 90: the others met a quota that they had spent.
-  t.ok(admitted >= 160 && admitted <= 240, `${admitted} were admitted`)
-  for (const told of connections) {
-    t.strictSame(
-      switches(told),
-      [80, 240, 60, 140].map(quota => `"shared";q=${quota};w=60`)
-    )
-  }
+  t.ok(admitted >= 160 && admitted <= 240, `${admitted} of at most 240`)
+  const fields = [80, 240, 60, 140].map(quota => field(quota))
+  t.strictSame(switches(told.answered), fields, 'on one response each time, and no old one comes after it')
+})
+
+t.test('requests that are in hand meanwhile end as they began, and none that comes later does', async t => {
+  const { admitted, told } = await inMemory(t, '/later', [
+    { shared: { quota: 240 } },
+    { shared: { quota: 100 } }
+  ])
+  t.ok(admitted >= 160 && admitted <= 240, `${admitted} of at most 240`)
+  t.strictSame(
+    switches(told.arrived),
+    [80, 240, 100].map(quota => field(quota))
+  )
 })
 
 t.test('another window or algorithm under load admits at most what both admit', async t => {
-  const { connections, admitted } = await underLoad(t, [
+  const { admitted, told } = await inMemory(t, '/now', [
     { shared: { quota: 60, window: '2m' } },
     { shared: { quota: 20, algorithm: 'fixed-window' } }
   ])
-  t.strictSame(new Set(connections.flat().map(({ status }) => status)), new Set([200, 429]))
   t.equal(admitted, 80 + 60 + 20, 'all of each quota, and not one unit more')
-  for (const told of connections) {
-    t.strictSame(switches(told), ['"shared";q=80;w=60', '"shared";q=60;w=120', '"shared";q=20;w=120'])
+  t.strictSame(switches(told.answered), [field(80), field(60, 120), field(20, 120)])
+})
+
+/** In two processes, which change one after the other while both are under load: the first when `after` requests were answered. */
+async function overRedis(
+  t: Test,
+  updates: readonly { readonly after: number; readonly policies: Policies }[]
+): Promise<{ readonly admitted: number; readonly told: readonly Told[] }> {
+  const { port } = await startRedis(t)
+  const policies = { shared: { quota: 80, window: '30m', partition: 'global' } } as const
+  const processes: readonly Served[] = [await start(t, port, policies), await start(t, port, policies)]
+  const statuses = await load(
+    t,
+    processes.map(({ origin }) => origin),
+    { path: '/now', connections: CONNECTIONS, requests: REQUESTS },
+    updates.flatMap(({ after, policies }) =>
+      processes.map((process, i) => ({ after: after + 40 * i, make: () => process.update(policies) }))
+    )
+  )
+  const told = await Promise.all(processes.map(process => process.told()))
+  return { admitted: judge(t, statuses, CONNECTIONS * REQUESTS * 2, told), told }
+}
+
+t.test(
+  'processes that share a quota in Redis change under load, and admit no more than the larger one',
+  async t => {
+    const { admitted, told } = await overRedis(t, [
+      { after: 180, policies: { shared: { quota: 240 } } },
+      { after: 480, policies: { shared: { quota: 60 } } }
+    ])
+    t.equal(admitted, 240, 'all of the larger quota, and not one unit more')
+    for (const { arrived, answered } of told) {
+      const fields = [80, 240, 60].map(quota => field(quota, 1800))
+      t.strictSame(switches(arrived), fields)
+      t.strictSame(switches(answered), fields, 'on one response of each process')
+    }
   }
+)
+
+t.test('and no more than both admit, if the window is another one', async t => {
+  const { admitted, told } = await overRedis(t, [
+    { after: 240, policies: { shared: { quota: 60, window: '45m' } } }
+  ])
+  t.equal(admitted, 80 + 60, 'all of each quota, and not one unit more')
+  for (const { answered } of told) t.strictSame(switches(answered), [field(80, 1800), field(60, 2700)])
 })
