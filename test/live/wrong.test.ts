@@ -101,16 +101,21 @@ async function opened(t: Test): Promise<Server> {
   const server = await serve(t, POLICIES)
   // A body is counted before it is read: where it would cost its length, this route cannot have the policy.
   server.app.get('/late', { config: { quota: { hook: 'preHandler' } } }, async () => 'served')
+  server.app.get('/left', { config: { quota: false } }, async request => {
+    const { limits } = await server.app.quota.peek(request, Object.keys(POLICIES))
+    return limits.map(({ policy, ...limit }) => ({ ...limit, quota: policy.quota }))
+  })
   await ready(server.app)
   return server
 }
 
-/** What anybody may notice of an app: an answer, and what is told about its routes. */
+/** What anybody may notice of an app: an answer, what is left, and what is told about its routes. */
 async function noticed({ app, clock }: Server, after: number): Promise<{ readonly statusCode: number }> {
   clock.pass(after)
   const { statusCode, headers, payload } = await app.inject('/late')
+  const left = (await app.inject('/left')).json<object>()
   const { routes } = app.quota.routes()
-  return { statusCode, ...{ payload, headers: { ...headers, date: undefined }, routes } }
+  return { statusCode, ...{ payload, headers: { ...headers, date: undefined }, left, routes } }
 }
 
 t.test(
