@@ -102,6 +102,16 @@ t.test('every console block is what its command prints, down to the explanations
       )
       continue
     }
+    // So does a comparison of three: its words have to be those of the program, and its test makes it with smaller windows.
+    if (text.startsWith('$ node dist/examples/migrate-audit.js\n')) {
+      const program = read('examples/migrate-audit.ts')
+      const words = [...text.matchAll(/^[a-z-]+(?= {2})|@?[a-z/]*[a-z]-[a-z-]+(?= |$)/gm)].map(
+        ([word]) => word
+      )
+      t.ok(words.length >= 6)
+      for (const word of words.slice(1)) t.ok(program.includes(`${word}'`), word)
+      continue
+    }
     const [, parameters = '', output = ''] = /^\$ npx fastify-quota simulate (.*)\n([^]*)$/.exec(text) ?? []
     t.ok(output !== '' && simulated(parameters).startsWith(`${output}\nadmitted `), parameters)
   }

@@ -1,7 +1,11 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { compare, table } from '../../examples/migrate-audit.js'
 import { attack, before, build, moved } from '../../examples/migrate.js'
+import { CannotMeasureError } from '../../src/audit/index.js'
+
+t.setTimeout(600_000)
 
 /** Waits pass while the attack does. */
 const timeless = (line: string): string => line.replaceAll(/wait \d+|in \d+ \w+/g, '…')
@@ -35,4 +39,32 @@ t.test('run as a program, it shows both side by side', async t => {
   for (const [theirs, ours] of pairs) {
     t.equal(theirs?.replace('@fastify/rate-limit  ', ''), ours?.replace('fastify-quota        ', ''))
   }
+})
+
+/** What a busy machine sends too late shows less than there is and never more, so a comparison that saw less is made again. */
+async function compared(tries: number): ReturnType<typeof compare> {
+  try {
+    const results = await compare({ max: 10, timeWindow: 1000 })
+    const saw = ['@fastify/rate-limit', 'fastify-quota'].every(name => results.get(name)!.worst.excess >= 1.9)
+    if (saw || tries === 1) return results
+  } catch (error) {
+    if (!(error instanceof CannotMeasureError) || tries === 1) throw error
+  }
+  return compared(tries - 1)
+}
+
+t.test('the audit finds twice the limit before and after, and once with windows that slide', async t => {
+  const results = await compared(6)
+  const lines = table(results).split('\n')
+  for (const line of lines) t.comment(line)
+  const [theirs, ours, sliding] = [...results.values()]
+  for (const twice of [theirs!, ours!]) {
+    t.notOk(twice.promiseKept)
+    t.ok(twice.worst.excess >= 1.9 && twice.worst.excess <= 2, `${twice.worst.excess}`)
+  }
+  t.ok(sliding!.promiseKept)
+  t.equal(sliding!.worst.excess, 1)
+  t.match(lines[0], /^ +@fastify\/rate-limit +fastify-quota +and sliding-window$/)
+  t.match(lines[2], /^edge-burst( +\d+ +\d\.\d\dx){2} +10 +1\.00x$/)
+  t.match(lines[4], /^promise +broken +broken +kept$/)
 })
