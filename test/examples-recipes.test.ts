@@ -12,6 +12,7 @@ import { build as jobs, work } from '../examples/jobs.js'
 import type { Letter } from '../examples/jobs.js'
 import { PROXIES, build as proxies } from '../examples/proxies.js'
 import { build as sizing } from '../examples/sizing.js'
+import { build as sse } from '../examples/sse.js'
 import { build as websocket } from '../examples/websocket.js'
 
 /** The app, which listens and is closed when the test ends. */
@@ -118,9 +119,9 @@ interface Stream {
   readonly leave: () => void
 }
 
-async function listen(port: number, name: string, last?: string): Promise<Stream> {
+async function listen(port: number, name: string, last?: string, path = '/events'): Promise<Stream> {
   const left = new AbortController()
-  const response = await fetch(`http://127.0.0.1:${port}/events`, {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, {
     headers: {
       ...as(name),
       accept: 'text/event-stream',
@@ -156,6 +157,29 @@ t.test('events: a stream takes a place until its client has left, and goes on wh
   await untilHeld(app, 'streams', 1)
   while (news.listenerCount('item') > 1) await sleep(5)
   t.equal((await listen(app.port, 'ann')).response.status, 200)
+})
+
+t.test('sse: streams of @fastify/sse have the fields, and take a place each until they are left', async t => {
+  const app = await served(t, sse(20))
+  const stream = async (): Promise<Stream> => listen(app.port, 'ann', undefined, '/prices')
+  const [first, second] = [await stream(), await stream()]
+  t.match(first.response.headers.get('content-type'), 'text/event-stream')
+  t.equal(
+    first.response.headers.get('ratelimit-policy'),
+    '"default";q=30;w=60, "streams";q=2;qu="concurrent-requests"'
+  )
+  t.equal(first.response.headers.get('ratelimit'), '"streams";r=1, "default";r=29;t=60')
+  t.match(await first.next(), /^id: 1\nevent: price\ndata: {"cents":101}\n\n/)
+  t.match(await second.next(), /^id: 1\n/)
+  const third = await stream()
+  t.equal(third.response.status, 429)
+  t.match(await third.next(), 'violated-policies')
+  first.leave()
+  await untilHeld(app, 'streams', 1)
+  const fourth = await stream()
+  t.equal(fourth.response.status, 200)
+  for (const { leave } of [second, fourth]) leave()
+  await untilHeld(app, 'streams', 0)
 })
 
 t.test('graphql: a query costs what it may resolve, whichever way it is sent', async t => {
