@@ -11,6 +11,7 @@ import { Redis } from 'ioredis'
 import t from 'tap'
 import type { Test } from 'tap'
 import { build as batches } from '../examples/redis-batches.js'
+import { build as liveChange } from '../examples/redis-live-change.js'
 import { build as ownClient } from '../examples/redis-own-client.js'
 import { build as failureModes } from '../examples/redis-two-processes/app.js'
 import { build as redis, serve } from '../examples/redis.js'
@@ -53,6 +54,24 @@ async function eventually(t: Test, what: string, look: () => Promise<boolean>): 
 
 /** Whether Redis has decided: else there are no numbers to tell. */
 const decided = ({ headers }: LightMyRequestResponse): boolean => headers.ratelimit !== undefined
+
+t.test('redis-live-change: what is changed in one process is changed in all, if it is right', async t => {
+  const [one, other] = [await opened(t, liveChange()), await opened(t, liveChange())]
+  for (const app of [one, other]) await app.ready()
+  const quotas = (): readonly unknown[] =>
+    [one, other].map(app => app.quota.routes().routes.map(({ policies }) => policies[0]?.quota)[0])
+  const put = (payload: object): Promise<LightMyRequestResponse> =>
+    one.inject({ method: 'PUT', url: '/quotas', payload })
+  t.strictSame(quotas(), [100, 100])
+  const changed = await put({ default: { quota: 5 } })
+  t.match(changed.json(), [{ policy: 'default', to: { quota: 5 }, carriesOver: true }])
+  await eventually(t, 'the other one has heard of it', async () => quotas()[1] === 5)
+  t.match((await other.inject('/')).headers, { 'ratelimit-policy': '"default";q=5;w=60' })
+  const wrong = await put({ default: { qouta: 9 } })
+  t.equal(wrong.statusCode, 400)
+  t.match(wrong.json(), { error: /did you mean "quota"\?/ })
+  t.strictSame(quotas(), [5, 5])
+})
 
 t.test('redis: two apps have one quota', async t => {
   const [one, other] = [await opened(t, redis()), await opened(t, redis())]

@@ -1,12 +1,14 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, LightMyRequestResponse } from 'fastify'
 import t from 'tap'
 import { ATTACKS } from '../src/audit/attacks.js'
 import { paced } from '../src/client/index.js'
 import quota, { memoryStore, redisStore } from '../src/index.js'
 import * as errors from '../src/errors.js'
+import { quotaMetrics } from '../src/metrics/index.js'
+import { fromFastifyRateLimit } from '../src/migrate.js'
 import Fastify from 'fastify'
 import { Redis } from 'ioredis'
 
@@ -178,6 +180,12 @@ t.test('the tables of options list the options that the code knows, and no other
     listed('options of paced'),
     expectedBy(() => paced(fetch, { [STRANGER]: 1 } as object))
   )
+  t.strictSame(
+    listed('options of fromFastifyRateLimit'),
+    expectedBy(() => fromFastifyRateLimit({}, { [STRANGER]: 1 } as object))
+  )
+  t.strictSame(listed('options of reduce'), await reducing())
+  t.strictSame(listed('options of quotaMetrics'), await knownTo(quotaMetrics))
   const client = new Redis({ lazyConnect: true })
   t.strictSame(
     listed('options of redisStore'),
@@ -242,6 +250,22 @@ function expectedBy(call: () => unknown): readonly string[] {
   } catch (error) {
     return expectedIn(error)
   }
+}
+
+/** What `app.quota.reduce` expects. */
+async function reducing(): Promise<readonly string[]> {
+  const app = Fastify()
+  await app.register(quota, { policies: { default: '1/1s' } })
+  const expected = expectedBy(() => app.quota.reduce({ [STRANGER]: 1 } as never))
+  await app.close()
+  return expected
+}
+
+/** What a plugin expects beside the quota of an app. */
+async function knownTo(plugin: FastifyPluginAsync<never>): Promise<readonly string[]> {
+  const app = Fastify()
+  const refused = plugin(app as never, { [STRANGER]: 1 } as never)
+  return refused.then(() => [], expectedIn).finally(() => app.close())
 }
 
 async function known(options: object, route?: object): Promise<readonly string[]> {

@@ -2,11 +2,10 @@ import { cpSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { budget } from './budget.js'
-import { firstExample } from './first-example.js'
-import type { Printed } from './first-example.js'
+import { firstExample, shown } from './first-example.js'
 import { Project, packed, root } from './packed.js'
 
-/* What a user does: an empty folder, `npm install`, the first example, each way to import the package, each Node.js. */
+/* What a user does: `npm init`, `npm install`, the first example, `curl -i`, each way to import the package, each Node.js. */
 
 const VERSIONS = ['20.19', '22', '24', '26']
 
@@ -14,6 +13,7 @@ t.setTimeout(1_200_000)
 
 const { file } = await packed(t)
 const project = new Project(t)
+await project.run('npm', ['init', '-y'])
 await project.install('fastify@5')
 const before = listed()
 await project.install(file)
@@ -47,8 +47,9 @@ t.test('nothing that comes with it runs a script to be installed', async t => {
   }
 })
 
-const { program, fields, body } = firstExample()
+const { program, required, answer } = firstExample()
 writeFileSync(join(project.folder, 'first.mjs'), program)
+writeFileSync(join(project.folder, 'first.cjs'), required)
 cpSync(join(root, 'test/fixtures/imports'), join(project.folder, 'imports'), { recursive: true })
 
 const forms = readdirSync(join(project.folder, 'imports')).filter(
@@ -59,10 +60,19 @@ for (const version of VERSIONS) {
   const node = (program: string): Promise<string> =>
     project.run('npx', ['-y', '-p', `node@${version}`, 'node', program])
 
-  t.test(`on Node.js ${version} the first example of the README answers what the README says`, async t => {
-    t.ok(Object.keys(fields).includes('ratelimit'))
-    t.match(JSON.parse(await node('first.mjs')) as Printed, { status: 200, fields, body })
-  })
+  for (const [kind, file] of [
+    ['an ES module', 'first.mjs'],
+    ['CommonJS', 'first.cjs']
+  ] as const) {
+    t.test(
+      `on Node.js ${version}, as ${kind}, curl shows of the first example what the README says`,
+      async t => {
+        const lines = shown(await node(file))
+        t.ok(lines.includes('HTTP/1.1 200 OK'))
+        t.strictSame(lines, answer)
+      }
+    )
+  }
 
   t.test(`on Node.js ${version} it can be imported and required in every way`, async t => {
     const told = await node('imports/all.mjs')

@@ -1,8 +1,7 @@
 import { cpSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { firstExample } from './first-example.js'
-import type { Printed } from './first-example.js'
+import { firstExample, shown } from './first-example.js'
 import { Project, packed, root } from './packed.js'
 
 /*
@@ -47,9 +46,8 @@ for (const version of COMPILERS) {
     t.equal(await compile(newest, version, '-p', '.', '--outDir', `compiled-${version}`), '')
     t.equal(await compile(newest, version, '-p', 'tsconfig.bundler.json', '--skipLibCheck'), '')
     t.equal(await newest.run(process.execPath, [`compiled-${version}/required.cjs`]), '')
-    const { fields, body } = firstExample()
     const printed = await newest.run(process.execPath, [`compiled-${version}/first.js`])
-    t.match(JSON.parse(printed) as Printed, { status: 200, fields, body })
+    t.strictSame(shown(printed), firstExample().answer)
   })
 }
 
