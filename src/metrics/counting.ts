@@ -39,7 +39,7 @@ export class Counting {
 
   #outcome(outcome: string, source: Source): Counter.Internal {
     return kept(this.#decisions, `${outcome} ${source}`, () =>
-      this.#series.decisions.labels({ outcome, source })
+      counted(this.#series.decisions, outcome, outcome => ({ outcome, source }))
     )
   }
 
@@ -53,6 +53,7 @@ class PolicySeries {
   readonly #series: Series
   readonly #policy: string
   readonly #said = new Map<string, Counter.Internal>()
+  readonly #wouldSay = new Map<string, Counter.Internal>()
   readonly #used: Histogram.Internal<'policy'>
 
   constructor(series: Series, policy: string) {
@@ -73,12 +74,15 @@ class PolicySeries {
 
   said(outcome: 'allowed' | 'refused' | 'exempt', source: Source): Counter.Internal {
     return kept(this.#said, `${outcome} ${source}`, () =>
-      this.#series.policyDecisions.labels({ policy: this.#policy, outcome, source })
+      counted(this.#series.policyDecisions, outcome, outcome => ({ policy: this.#policy, outcome, source }))
     )
   }
 
   wouldSay(wouldRefuse: boolean): void {
-    this.#series.shadowDecisions.inc({ policy: this.#policy, outcome: wouldRefuse ? 'refused' : 'allowed' })
+    const outcome = wouldRefuse ? 'refused' : 'allowed'
+    kept(this.#wouldSay, outcome, () =>
+      counted(this.#series.shadowDecisions, outcome, outcome => ({ policy: this.#policy, outcome }))
+    ).inc()
   }
 
   corrected(units: number): void {
@@ -98,4 +102,19 @@ function kept<T>(known: Map<string, T>, key: string, make: () => T): T {
   const made = make()
   known.set(key, made)
   return made
+}
+
+const OUTCOMES = ['allowed', 'refused'] as const
+
+/**
+ * The series of an outcome. What has not been decided yet is told as 0 beside it: of a series that begins at 1, Prometheus
+ * sees no increase.
+ */
+function counted(
+  counter: Counter,
+  outcome: string,
+  labelsOf: (outcome: string) => Readonly<Record<string, string>>
+): Counter.Internal {
+  if (outcome !== 'exempt') for (const either of OUTCOMES) counter.inc(labelsOf(either), 0)
+  return counter.labels(labelsOf(outcome))
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { metered } from './kit.js'
+import { metered, scraped } from './kit.js'
 
 t.test('each decision counts, and what each of its policies said', async t => {
   const { app, samples } = await metered(t, { policies: { wide: '9/1m', tight: '2/1m' } })
@@ -10,6 +10,23 @@ t.test('each decision counts, and what each of its policies said', async t => {
     'policy_decisions_total{policy="wide",outcome="allowed",source="memory"}': 5,
     'policy_decisions_total{policy="tight",outcome="allowed",source="memory"}': 2,
     'policy_decisions_total{policy="tight",outcome="refused",source="memory"}': 3
+  })
+})
+
+t.test('what was not decided yet is 0 beside what was, so that the first one is an increase', async t => {
+  const { app, register } = await metered(t, {
+    policies: { now: '1/1m', next: { quota: 2, window: '1m', mode: 'shadow' } }
+  })
+  await app.inject('/')
+  t.match(await scraped(register), {
+    'decisions_total{outcome="refused",source="memory"}': 0,
+    'policy_decisions_total{policy="now",outcome="refused",source="memory"}': 0,
+    'shadow_decisions_total{policy="next",outcome="refused"}': 0
+  })
+  await app.inject('/')
+  t.match(await scraped(register), {
+    'decisions_total{outcome="allowed",source="memory"}': 1,
+    'decisions_total{outcome="refused",source="memory"}': 1
   })
 })
 
