@@ -1,25 +1,23 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { aptInstall, isOnPath, planPackages, thisMachine } from '../installing.js'
 import type { Owner } from '../redis/servers.js'
 
 const HOST = '127.0.0.1'
-const PROGRAMS = ['prometheus', 'promtool'] as const
-const PATIENCE = 60_000
 
-/** Why there is nothing to test with; `false`: there is. As root on Debian, Prometheus is installed where it is missing. */
-export function noPrometheus(): string | false {
-  const has = (): boolean => PROGRAMS.every(isOnPath)
-  const plan = planPackages(has() ? [] : ['prometheus'], thisMachine())
-  if (typeof plan === 'object') aptInstall(plan.packages)
-  return has() ? false : 'prometheus and promtool are not on the PATH: apt-get install prometheus'
-}
+/** Minutes that are waited for something, and at least so many milliseconds. */
+const PATIENCE = { minutes: 30, least: 60_000 }
+
+/** Scrapes and evaluations of rules in a minute: each 15 s, which is usual. */
+const IN_A_MINUTE = 4
+
+/** Minutes for which a sample is the latest one, by default. */
+const LOOKBACK = 5
 
 /** What `promtool` says about files or what it is given; rejects if it objects. */
 export async function promtool(args: readonly string[], input: string = ''): Promise<string> {
@@ -32,15 +30,21 @@ export async function promtool(args: readonly string[], input: string = ''): Pro
   })
 }
 
-export interface Setup {
-  /** Ports of this machine that are scraped each second. */
-  readonly ports: readonly number[]
-  /** Rules, as YAML. */
-  readonly rules: string
+/** Somebody who is scraped. */
+export interface Target {
+  /** Of this machine. */
+  readonly port: number
+  readonly job: string
+  readonly instance: string
 }
 
-/** A rate is a number when a counter was scraped twice. */
-const SEEN = 'sum(rate(fastify_quota_decisions_total[5s])) > 0'
+export interface Setup {
+  readonly targets: readonly Target[]
+  /** Rules, as YAML, at this pace already. */
+  readonly rules: string
+  /** Milliseconds that stand for a minute. */
+  readonly minute: number
+}
 
 /** Milliseconds of the epoch. */
 export interface Span {
@@ -48,21 +52,51 @@ export interface Span {
   readonly to: number
 }
 
+/** An alert that fired, from its first evaluation to its last. */
+export interface Firing extends Span {
+  readonly alert: string
+  readonly labels: Labels
+}
+
+export type Labels = Readonly<Record<string, string>>
+
+export interface Series {
+  readonly labels: Labels
+  /** Numbers only, with milliseconds of the epoch. */
+  readonly points: readonly (readonly [time: number, value: number])[]
+}
+
+/** A rule, and what became of it. */
+export interface Rule {
+  readonly name: string
+  /** `ok`, if its last evaluation was. */
+  readonly health: string
+}
+
 /** A Prometheus in a process of its own. */
 export class Prometheus {
+  /** Milliseconds between two scrapes, and between two evaluations. */
+  readonly interval: number
   readonly #origin: string
 
-  private constructor(origin: string) {
+  private constructor(origin: string, interval: number) {
     this.#origin = origin
+    this.interval = interval
   }
 
-  static async start(owner: Owner, { ports, rules }: Setup): Promise<Prometheus> {
+  static async start(owner: Owner, { targets, rules, minute }: Setup): Promise<Prometheus> {
     const folder = mkdtempSync(join(tmpdir(), 'fastify-quota-prometheus-'))
-    const targets = ports.map(port => `${HOST}:${port}`)
+    const interval = minute / IN_A_MINUTE
+    const every = `${interval}ms`
     const config = {
-      global: { scrape_interval: '1s', evaluation_interval: '1s' },
+      global: { scrape_interval: every, scrape_timeout: every, evaluation_interval: every },
       rule_files: ['rules.yml'],
-      scrape_configs: [{ job_name: 'api', static_configs: [{ targets }] }]
+      scrape_configs: [
+        {
+          job_name: 'all',
+          static_configs: targets.map(({ port, ...labels }) => ({ targets: [`${HOST}:${port}`], labels }))
+        }
+      ]
     }
     writeFileSync(join(folder, 'rules.yml'), rules)
     // What is JSON is YAML.
@@ -73,6 +107,7 @@ export class Prometheus {
       [
         `--config.file=${join(folder, 'prometheus.yml')}`,
         `--storage.tsdb.path=${join(folder, 'data')}`,
+        `--query.lookback-delta=${LOOKBACK * minute}ms`,
         `--web.listen-address=${address}`,
         '--log.level=warn'
       ],
@@ -84,37 +119,93 @@ export class Prometheus {
       await ended
       rmSync(folder, { recursive: true, force: true, maxRetries: 3 })
     })
-    const prometheus = new Prometheus(`http://${address}`)
-    await patiently('a Prometheus that is ready', () => prometheus.#isReady())
+    const prometheus = new Prometheus(`http://${address}`, interval)
+    await prometheus.#patiently(
+      () => 'a Prometheus that is ready',
+      () => prometheus.#isReady()
+    )
     return prometheus
   }
 
-  /** Names of the alerts that fire. */
-  async firing(): Promise<ReadonlySet<string>> {
-    const { alerts } = await this.#get<{ alerts: readonly Alert[] }>('alerts', {})
-    return new Set(alerts.filter(({ state }) => state === 'firing').map(({ labels }) => labels.alertname))
-  }
-
-  /** Waits until an alert fires, or no longer does. */
-  async awaitAlert(name: string, state: 'firing' | 'clear'): Promise<void> {
-    await patiently(
-      `${name} to be ${state}`,
-      async () => (await this.firing()).has(name) === (state === 'firing')
+  /** Waits until each of these alerts has fired, whether others do or not. */
+  async awaitFiring(alerts: readonly string[]): Promise<void> {
+    const missing = new Set(alerts)
+    await this.#patiently(
+      () => `${[...missing].join(', ')} to fire`,
+      async () => {
+        for (const alert of await this.#alerts()) if (alert.state === 'firing') missing.delete(nameOf(alert))
+        return missing.size === 0
+      }
     )
   }
 
-  /** Waits until decisions are known and no alert fires. */
-  async awaitCalm(): Promise<void> {
-    const now = (): Span => ({ from: Date.now(), to: Date.now() })
-    await patiently('numbers', async () => (await this.numbersOf(SEEN, now())) > 0)
-    await patiently('no alert', async () => (await this.firing()).size === 0)
+  /** Waits until none of these alerts fires, or is about to. */
+  async awaitEnd(alerts: readonly string[]): Promise<void> {
+    let left = alerts
+    await this.#patiently(
+      () => `the end of ${left.join(', ')}`,
+      async () => {
+        const active = (await this.#alerts()).map(nameOf)
+        left = alerts.filter(alert => active.includes(alert))
+        return left.length === 0
+      }
+    )
   }
 
-  /** How many numbers a query gives in a span of time, one a second and series. */
-  async numbersOf(query: string, { from, to }: Span): Promise<number> {
-    const span = { start: String(from / 1000), end: String(to / 1000), step: '1' }
-    const { result } = await this.#get<{ result: readonly Series[] }>('query_range', { query, ...span })
-    return result.flatMap(({ values }) => values).filter(([, value]) => Number.isFinite(Number(value))).length
+  /** Waits until a query gives a number that is more than 0. */
+  async awaitMore(query: string): Promise<void> {
+    await this.#patiently(
+      () => query,
+      async () => {
+        const { result } = await this.#get<{ result: readonly { value: Sample }[] }>('query', { query })
+        return result.some(({ value }) => Number(value[1]) > 0)
+      }
+    )
+  }
+
+  /** The alerts that fired in a span of time, each time by itself. */
+  async firings(span: Span): Promise<readonly Firing[]> {
+    const series = await this.series('ALERTS{alertstate="firing"}', span)
+    return series.flatMap(({ labels, points }) =>
+      runs(
+        points.map(([time]) => time),
+        this.interval
+      ).map(run => ({ ...run, alert: nameOf({ labels }), labels }))
+    )
+  }
+
+  /** What a query gives in a span of time, at each scrape. */
+  async series(query: string, { from, to }: Span): Promise<readonly Series[]> {
+    const span = { start: String(from / 1000), end: String(to / 1000), step: String(this.interval / 1000) }
+    const { result } = await this.#get<{ result: readonly Matrix[] }>('query_range', { query, ...span })
+    return result.map(({ metric, values }) => ({
+      labels: metric,
+      points: values
+        .map(([time, value]) => [time * 1000, Number(value)] as const)
+        .filter(([, value]) => Number.isFinite(value))
+    }))
+  }
+
+  /** The values that a label has in the series of a metric. */
+  valuesOf(label: string, metric: string): Promise<readonly string[]> {
+    return this.#get(`label/${label}/values`, { 'match[]': metric })
+  }
+
+  async rules(): Promise<readonly Rule[]> {
+    const { groups } = await this.#get<{ groups: readonly { rules: readonly Rule[] }[] }>('rules', {})
+    return groups.flatMap(({ rules }) => rules)
+  }
+
+  async #patiently(what: () => string, look: () => Promise<boolean>): Promise<void> {
+    const patience = Math.max(PATIENCE.least, PATIENCE.minutes * IN_A_MINUTE * this.interval)
+    for (const end = performance.now() + patience; performance.now() < end; await sleep(50)) {
+      if (await look()) return
+    }
+    throw new Error(`waited in vain for ${what()}`)
+  }
+
+  async #alerts(): Promise<readonly Alert[]> {
+    return (await this.#get<{ alerts: readonly Alert[] }>('alerts', {})).alerts
   }
 
   async #isReady(): Promise<boolean> {
@@ -131,21 +222,34 @@ export class Prometheus {
   }
 }
 
+type Sample = readonly [time: number, value: string]
+
 interface Alert {
   readonly state: string
-  readonly labels: { readonly alertname: string }
+  readonly labels: Labels
 }
 
-interface Series {
-  readonly values: readonly (readonly [time: number, value: string])[]
+interface Matrix {
+  readonly metric: Labels
+  readonly values: readonly Sample[]
 }
 
-/** The rules of a file with seconds for minutes: what takes five minutes takes five seconds. */
-export const hurried = (file: string): string =>
-  readFileSync(file, 'utf8').replaceAll(/(\[|for: |offset )(\d+)m\b/g, (_, before: string, count: string) => {
-    const seconds = before === 'for: ' ? 1 : Math.max(3, Number(count))
-    return `${before}${seconds}s`
-  })
+/** An alert and the instance that it is about, if it is about one. */
+function nameOf({ labels }: { readonly labels: Labels }): string {
+  const { alertname = '', instance } = labels
+  return instance === undefined ? alertname : `${alertname} ${instance}`
+}
+
+/** Times that follow each other, as spans. */
+function runs(times: readonly number[], interval: number): readonly Span[] {
+  const spans: { from: number; to: number }[] = []
+  for (const time of times) {
+    const last = spans.at(-1)
+    if (last !== undefined && time - last.to < 1.5 * interval) last.to = time
+    else spans.push({ from: time, to: time })
+  }
+  return spans
+}
 
 async function freePort(): Promise<number> {
   const server = createServer()
@@ -153,11 +257,4 @@ async function freePort(): Promise<number> {
   const { port } = server.address() as AddressInfo
   await new Promise(resolve => server.close(resolve))
   return port
-}
-
-async function patiently(what: string, look: () => Promise<boolean>): Promise<void> {
-  for (const end = performance.now() + PATIENCE; performance.now() < end; await sleep(200)) {
-    if (await look()) return
-  }
-  throw new Error(`waited in vain for ${what}`)
 }
