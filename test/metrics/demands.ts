@@ -1,5 +1,5 @@
 import { timesOf } from './playing.js'
-import type { Played } from './playing.js'
+import type { Played, Times } from './playing.js'
 
 /** Minutes after which an alert fires at the latest, and is over: those for which its rule waits, or looks back. */
 interface Limits {
@@ -21,7 +21,7 @@ const LIMITS: Readonly<Record<string, Limits>> = {
 const SCRAPES = 1
 const OWN_TIME = 2500
 
-/** Milliseconds from which on a machine is too busy to say whether it was Redis that was slow. */
+/** Milliseconds from which on a machine is too busy to be asked for times, or to say whether it was Redis that was slow. */
 const BUSY = 10
 
 /** What a machine that stands still looks like from outside. */
@@ -29,26 +29,25 @@ const OF_BUSY = ['FastifyQuotaStoreSlow', 'FastifyQuotaWithoutStore']
 
 /** What should have been otherwise. */
 export function brokenDemands(played: Played, minute: number): readonly string[] {
-  const { alerts } = played.scene
+  const { scene, stood } = played
   const times = timesOf(played, minute)
-  const slack = SCRAPES + OWN_TIME / minute
-  const missing = alerts.filter(alert => !times.some(time => time.alert === alert))
-  const wrong = times
-    .filter(({ alert }) => !alerts.includes(alert))
-    .filter(({ alert }) => !(played.stood >= BUSY && OF_BUSY.includes(alert)))
+  const [own, others] = [true, false].map(is =>
+    times.filter(({ alert }) => scene.alerts.includes(alert) === is)
+  )
+  const missing = scene.alerts.filter(name => !times.some(({ alert }) => alert === name))
+  const wrong = others!.filter(({ alert }) => stood < BUSY || !OF_BUSY.includes(alert))
   return [
     ...missing.map(alert => `${alert} did not fire`),
     ...wrong.map(({ alert, fired }) => `${alert} fired after ${fired} minutes, for nothing`),
-    ...times
-      .filter(({ alert }) => alerts.includes(alert))
-      .flatMap(({ alert, fired, cleared }) => {
-        const { fires, clears } = LIMITS[alert.split(' ')[0]!]!
-        return [
-          ...(fired > fires + slack ? [`${alert} fired after ${fired} minutes`] : []),
-          ...(cleared > clears + slack && played.stood < BUSY
-            ? [`${alert} was over after ${cleared} minutes`]
-            : [])
-        ]
-      })
+    ...(stood < BUSY ? own!.flatMap(time => missedTimes(time, minute)) : [])
+  ]
+}
+
+function missedTimes({ alert, fired, cleared }: Times, minute: number): readonly string[] {
+  const { fires, clears } = LIMITS[alert.split(' ')[0]!]!
+  const slack = SCRAPES + OWN_TIME / minute
+  return [
+    ...(fired > fires + slack ? [`${alert} fired after ${fired} minutes`] : []),
+    ...(cleared > clears + slack ? [`${alert} was over after ${cleared} minutes`] : [])
   ]
 }

@@ -18,9 +18,10 @@ export interface Played {
   readonly stood: number
 }
 
-/** Plays a scene: it lasts until its alerts have fired, and is watched until they are over. */
+/** Plays a scene when none of its alerts is active. It lasts until they have fired, and is watched until they are over. */
 export async function play(stage: Stage, scene: Scene): Promise<Played> {
   const { prometheus, minute } = stage
+  await prometheus.awaitEnd(scene.alerts)
   const loop = monitorEventLoopDelay({ resolution: 1 })
   loop.enable()
   const from = Date.now()
