@@ -1,7 +1,7 @@
 import t from 'tap'
 import { noPrometheus } from '../metrics/install.js'
 import { scenes } from '../metrics/scenes.js'
-import { watch } from '../metrics/watched.js'
+import { watchFaults } from '../metrics/faults.js'
 
 t.setTimeout(36_000_000)
 
@@ -9,5 +9,5 @@ t.setTimeout(36_000_000)
 const minute = Number(process.env['METRICS_MINUTE'] ?? 2000)
 
 t.test('dashboard and alerts while all that can go wrong does', { skip: noPrometheus() }, t =>
-  watch(t, scenes, minute)
+  watchFaults(t, scenes, minute)
 )

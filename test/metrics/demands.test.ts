@@ -8,7 +8,6 @@ const minute = 60_000
 /** An alert that fires from one minute to another. */
 const firing = (alert: string, from: number, to: number): Firing => ({
   alert,
-  labels: {},
   from: from * minute,
   to: to * minute
 })

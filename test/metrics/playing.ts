@@ -4,7 +4,8 @@ import type { Firing, Span } from './prometheus.js'
 import type { Scene } from './scenes.js'
 import type { Stage } from './stage.js'
 
-/** Minutes that a scene lasts for which nothing fires, and for which it is watched after that. */
+/** Minutes that a scene lasts at least, and for which one is watched after that for which nothing fires. */
+const LEAST = 4
 const QUIET = 8
 
 /** What was seen of a scene. Times are milliseconds of the epoch. */
@@ -18,17 +19,16 @@ export interface Played {
   readonly stood: number
 }
 
-/** Plays a scene when none of its alerts is active. It lasts until they have fired, and is watched until they are over. */
+/** Plays a scene when none of its alerts is active, unless it is on already. It lasts until they have fired, and is watched until they are over. */
 export async function play(stage: Stage, scene: Scene): Promise<Played> {
   const { prometheus, minute } = stage
-  await prometheus.awaitEnd(scene.alerts)
+  if (scene.atBoot !== true) await prometheus.awaitEnd(scene.alerts)
   const loop = monitorEventLoopDelay({ resolution: 1 })
   loop.enable()
   const from = Date.now()
   const end = await scene.begin(stage)
   try {
-    if (scene.alerts.length === 0) await sleep(QUIET * minute)
-    else await prometheus.awaitFiring(scene.alerts)
+    await Promise.all([sleep(LEAST * minute), prometheus.awaitFiring(scene.alerts)])
   } finally {
     await end()
   }

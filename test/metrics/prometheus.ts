@@ -54,11 +54,11 @@ export interface Span {
 
 /** An alert that fired, from its first evaluation to its last. */
 export interface Firing extends Span {
+  /** With the instance, if it is about one. */
   readonly alert: string
-  readonly labels: Labels
 }
 
-export type Labels = Readonly<Record<string, string>>
+type Labels = Readonly<Record<string, string>>
 
 export interface Series {
   readonly labels: Labels
@@ -170,7 +170,7 @@ export class Prometheus {
       runs(
         points.map(([time]) => time),
         this.interval
-      ).map(run => ({ ...run, alert: nameOf({ labels }), labels }))
+      ).map(run => ({ ...run, alert: nameOf({ labels }) }))
     )
   }
 

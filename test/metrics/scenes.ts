@@ -7,6 +7,8 @@ export interface Scene {
   readonly name: string
   /** The alerts that fire for it, with the instance if they are about one. No others may. */
   readonly alerts: readonly string[]
+  /** It is on when the apps start. */
+  readonly atBoot?: true
   /** Begins it, and returns what ends it. */
   readonly begin: (stage: Stage) => End | Promise<End>
 }
@@ -79,7 +81,7 @@ const OTHERS: readonly Scene[] = [
 export const scenes: readonly Scene[] = [
   ...faults
     .toSorted((a, b) => Number(b.atBoot ?? false) - Number(a.atBoot ?? false))
-    .map(({ name, begin }) => ({ name, begin, alerts: alertsOf(name) })),
+    .map(({ name, begin, atBoot }) => ({ name, begin, alerts: alertsOf(name), ...(atBoot && { atBoot }) })),
   ...OTHERS
 ]
 

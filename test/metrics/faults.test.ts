@@ -1,9 +1,10 @@
+import { readFileSync } from 'node:fs'
 import t from 'tap'
+import { watchFaults } from './faults.js'
 import { noPrometheus, planInstall } from './install.js'
 import { promtool } from './prometheus.js'
 import { scenes } from './scenes.js'
 import { ALERTS, ALERTS_TESTS } from './watching.js'
-import { watch } from './watched.js'
 
 t.setTimeout(180_000)
 
@@ -15,15 +16,15 @@ t.test('promtool has nothing to say against the alerts, and their tests pass', {
 })
 
 /** Enough for each alert and each panel; all others are in a long test. */
-const ENOUGH = /^(down at boot|60 ms|a command|more)/
+const few = scenes.filter(({ name }) => /^(down at boot|60 ms|a command|more)/.test(name))
 
-t.test('dashboard and alerts while things go wrong', { skip }, t =>
-  watch(
-    t,
-    scenes.filter(({ name }) => ENOUGH.test(name)),
-    400
-  )
-)
+t.test('dashboard and alerts while things go wrong', { skip }, t => watchFaults(t, few, 400))
+
+t.test('among these, something goes wrong for each alert', async t => {
+  const alerts = [...readFileSync(ALERTS, 'utf8').matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
+  const expected = few.flatMap(scene => scene.alerts.map(alert => alert.split(' ')[0]))
+  t.strictSame([...new Set(expected)].toSorted(), alerts.toSorted())
+})
 
 t.test('Prometheus is installed where it is missing and that can be done', async t => {
   const machine = { isRoot: true, hasApt: true }

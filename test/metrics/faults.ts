@@ -15,7 +15,7 @@ import { startStage } from './stage.js'
  */
 
 /** Lets things go wrong with a minute of so many milliseconds, and prints what was seen. */
-export async function watch(t: Test, scenes: readonly Scene[], minute: number): Promise<void> {
+export async function watchFaults(t: Test, scenes: readonly Scene[], minute: number): Promise<void> {
   const stage = await startStage(t, minute)
   const { prometheus } = stage
   const from = Date.now()
