@@ -23,7 +23,7 @@ t.test('dashboard and alerts while things go wrong', { skip }, t => watchFaults(
 t.test('among these, something goes wrong for each alert', async t => {
   const alerts = [...readFileSync(ALERTS, 'utf8').matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
   const expected = few.flatMap(scene => scene.alerts.map(alert => alert.split(' ')[0]))
-  t.strictSame([...new Set(expected)].toSorted(), alerts.toSorted())
+  t.strictSame(new Set(expected), new Set(alerts))
 })
 
 t.test('Prometheus is installed where it is missing and that can be done', async t => {
