@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
+import { needsRedis } from '../faults/kit.js'
 import { watchFaults } from './faults.js'
 import { noPrometheus, planInstall } from './install.js'
 import { promtool } from './prometheus.js'
@@ -18,7 +19,9 @@ t.test('promtool has nothing to say against the alerts, and their tests pass', {
 /** Enough for each alert and each panel; all others are in a long test. */
 const few = scenes.filter(({ name }) => /^(down at boot|60 ms|a command|more)/.test(name))
 
-t.test('dashboard and alerts while things go wrong', { skip }, t => watchFaults(t, few, 400))
+t.test('dashboard and alerts while things go wrong', { skip: skip || needsRedis.skip }, t =>
+  watchFaults(t, few, 400)
+)
 
 t.test('among these, something goes wrong for each alert', async t => {
   const alerts = [...readFileSync(ALERTS, 'utf8').matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
