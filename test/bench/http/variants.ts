@@ -109,7 +109,7 @@ const floorOfRefusals: Limit = ({ app }) => {
   const counters = new Floor()
   const policy = policyFieldOf(1)
   app.addHook('onRequest', (request, reply, done) => {
-    if (counters.count(keyOf(request)).burst === 1) return done()
+    if (counters.count(keyOf(request)).daily === 1) return done()
     reply
       .code(429)
       .headers({
