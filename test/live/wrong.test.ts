@@ -109,13 +109,18 @@ async function opened(t: Test): Promise<Server> {
   return server
 }
 
+interface Noticed {
+  readonly statusCode: number
+  readonly [more: string]: unknown
+}
+
 /** What anybody may notice of an app: an answer, what is left, and what is told about its routes. */
-async function noticed({ app, clock }: Server, after: number): Promise<{ readonly statusCode: number }> {
+async function noticed({ app, clock }: Server, after: number): Promise<Noticed> {
   clock.pass(after)
   const { statusCode, headers, payload } = await app.inject('/late')
   const left = (await app.inject('/left')).json<object>()
   const { routes } = app.quota.routes()
-  return { statusCode, ...{ payload, headers: { ...headers, date: undefined }, left, routes } }
+  return { statusCode, payload, headers: { ...headers, date: undefined }, left, routes }
 }
 
 t.test(
