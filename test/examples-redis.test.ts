@@ -71,6 +71,8 @@ t.test('redis-live-change: what is changed in one process is changed in all, if 
   t.equal(wrong.statusCode, 400)
   t.match(wrong.json(), { error: /did you mean "quota"\?/ })
   t.strictSame(quotas(), [5, 5])
+  one.redis.emit('error', new Error('the connection was lost'))
+  t.equal((await one.inject('/')).statusCode, 200, 'what a client tells of its connection is logged')
 })
 
 t.test('redis: two apps have one quota', async t => {
