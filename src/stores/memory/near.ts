@@ -20,9 +20,11 @@ export function baseOf(state: State): number {
   return most - base < HALF ? base : NaN
 }
 
-/** What stands for a number: thirty-two bits, if it is near the base. */
-export const toWord = (number: number, base: number): number =>
-  number < HALF ? number : number - base + HALF
+/** What stands for a number: thirty-two bits, if it is near the base; of a large number below the base, `NaN`. */
+export function toWord(number: number, base: number): number {
+  if (number < HALF) return number
+  return number < base ? NaN : number - base + HALF
+}
 
 /** The number that they stand for. */
 export const fromWord = (word: number, base: number): number => (word < HALF ? word : word - HALF + base)

@@ -100,3 +100,20 @@ t.test('short states need no slot, and what is dropped gives its slot back', asy
   cells.write(4, EMPTY, 1)
   t.equal(cells.words, 0)
 })
+
+t.test('a long state is written over the one before, also when its times go back or run away', async t => {
+  const cells = new Cells()
+  const at = (...times: readonly number[]): State => times.flatMap(time => [3, time, time + 9])
+  for (const state of [
+    at(NOW, NOW + 1000),
+    at(NOW + 500, NOW + 2000),
+    at(NOW - 5000, NOW - 4000),
+    at(NOW - 5000, NOW + 2 ** 31),
+    at(NOW + 2 ** 31, NOW + 2 ** 31 + 7),
+    [0.5, ...at(NOW)],
+    at(NOW, NOW + 1, NOW + 2, NOW + 3)
+  ]) {
+    cells.write(7, state, 1)
+    t.strictSame([...cells.read(7)], state)
+  }
+})

@@ -22,6 +22,12 @@ t.test('what is no integer of 0 or more has no base', async t => {
     t.ok(Number.isNaN(baseOf([5, NOW, number])), `${number}`)
 })
 
+t.test('by a base that was there before, what is below it or far beyond it has no word', async t => {
+  t.ok(Number.isNaN(toWord(NOW - 1, NOW)))
+  t.ok(toWord(NOW + HALF, NOW) > 2 ** 32 - 1)
+  t.equal(toWord(HALF - 1, NOW), HALF - 1)
+})
+
 t.test('a word stands for each number that has a base, and for no other', async () => {
   const number = fc.oneof(
     fc.nat(),

@@ -32,6 +32,14 @@ function held(bounds: Partial<Bounds>): Held {
   return Object.assign(it, { partitions, spend })
 }
 
+/** Sweeps until only the living are held. */
+async function swept({ partitions, clock }: Held): Promise<void> {
+  for (let rounds = 0; rounds < 8; rounds++) {
+    partitions.sweep(() => clock.now)
+    await new Promise(resolve => setImmediate(resolve))
+  }
+}
+
 t.test('a partition keeps its row, and a row that was given up is used again', async t => {
   const { partitions, spend, clock } = held({ partitions: 2 })
   const a = spend('a', 1)
@@ -117,6 +125,25 @@ t.test('with room for one alone, the others share', async t => {
   it.spend('a', 6)
   t.equal(it.spend('b', 1), SHARED_ROW)
   t.equal(it.partitions.size, 1)
+})
+
+t.test('who has all bytes is not looked for among thousands of empty rows', async t => {
+  const it = held({ bytes: 60_000 })
+  const log = compilePolicy(
+    'log',
+    { quota: 9000, window: '2h', algorithm: 'sliding-window-log', largeLog: true },
+    []
+  )
+  it.spend('first', 6, log)
+  for (let i = 0; i < 600; i++) it.spend(`${i}`, 6)
+  it.clock.now += HOUR
+  await swept(it)
+  t.equal(it.partitions.size, 1)
+  for (let i = 0; i < 5000; i++) {
+    it.clock.now += 1
+    it.spend('first', 1, log)
+  }
+  t.equal(it.spend('new', 1), SHARED_ROW)
 })
 
 t.test('a policy without a quota leaves nothing to spare', async t => {

@@ -83,4 +83,6 @@ t.test('numbers that have a base take a word each', async t => {
     slots.readNear(0, places[i]!, got, base)
     t.strictSame(got, state)
   }
+  t.equal(slots.writeNear(0, places[0]!, [base - 1], base), false, 'and others cannot be written so')
+  t.equal(slots.writeNear(0, places[0]!, [0.5], base), false)
 })

@@ -59,6 +59,14 @@ t.test('nobody is lost while buckets are split and joined again', async t => {
   t.equal(table.rows.taken, 5000 + 3 * 9000)
 })
 
+t.test('a table that nobody is in any more begins anew', async t => {
+  const table = new Table()
+  for (const row of added(table, 0, 40_000).values()) table.drop(row)
+  table.trim()
+  t.equal(table.find(named(1)), NO_ROW)
+  t.equal(lost(table, added(table, 0, 40_000)), 0)
+})
+
 t.test('two tables have secrets of their own', async t => {
   const order = (table: Table): string =>
     Array.from({ length: 40 }, (_, i) => table.rows.low(table.add(named(i)))).join()
