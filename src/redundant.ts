@@ -1,29 +1,35 @@
 import type { Plan, Share } from './plan.js'
 
-/** Two policies of a route of which one never refuses. */
+/** Two policies of which one never refuses. */
 export interface Redundant {
-  /** The one with the larger quota. */
   readonly policy: string
   /** The one that is used up first. */
   readonly behind: string
 }
 
 /**
- * Policies that count the same as another one of their route, by the same rules, and have a larger quota: what the smaller one
- * admits, they admit.
+ * Policies with another one beside them on each route that they are on, which counts the same by the same rules and has no more:
+ * it has counted at least as much when they would refuse. Of two that have the same, the first is used up first.
  */
-export function redundant(plan: Plan): readonly Redundant[] {
-  return plan.stages.flatMap(stage => {
-    const shares = stage?.shares ?? []
-    return shares.flatMap(larger => {
-      const smaller = shares.find(share => isSmaller(share, larger) && countsTheSame(share, larger))
-      return smaller === undefined ? [] : [{ policy: larger.policy.name, behind: smaller.policy.name }]
-    })
-  })
+export function redundant(plans: readonly Plan[]): readonly Redundant[] {
+  const ahead = new Map<string, readonly string[]>()
+  for (const { shares } of plans.flatMap(({ stages }) => stages.filter(stage => stage !== undefined))) {
+    for (const share of shares) {
+      const { name } = share.policy
+      const here = shares.filter(other => isAhead(other, share, shares)).map(({ policy }) => policy.name)
+      ahead.set(name, ahead.get(name)?.filter(other => here.includes(other)) ?? here)
+    }
+  }
+  return [...ahead].flatMap(([policy, [behind]]) => (behind === undefined ? [] : [{ policy, behind }]))
 }
 
-const isSmaller = ({ policy: one }: Share, { policy: other }: Share): boolean =>
-  one.quota < other.quota && one.capacity <= other.capacity
+/** A default policy also counts requests that match no route. */
+function isAhead(one: Share, other: Share, shares: readonly Share[]): boolean {
+  const [a, b] = [one.policy, other.policy]
+  if (one === other || a.quota > b.quota || a.capacity > b.capacity || (b.default && !a.default)) return false
+  const isLess = a.quota < b.quota || a.capacity < b.capacity
+  return (isLess || shares.indexOf(one) < shares.indexOf(other)) && countsTheSame(one, other)
+}
 
 /** Options that change how units are counted, or who is. Partition, algorithm and window are compared as they were read. */
 const OF_COUNTING = [

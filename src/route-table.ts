@@ -66,6 +66,7 @@ export class RouteTable {
   compile(): void {
     for (const entry of this.#entries) this.#plan(entry)
     this.#compiled = true
+    this.#adviseOnIdle()
   }
 
   /**
@@ -84,6 +85,7 @@ export class RouteTable {
     for (const entry of this.#entries) {
       if (entry.plan?.policies.some(({ name }) => policies.includes(name)) === true) this.#advise(entry)
     }
+    this.#adviseOnIdle()
   }
 
   /** Whether no route was declared yet. */
@@ -163,8 +165,13 @@ export class RouteTable {
     const told = advertised(entry.plan?.policies ?? [])
     const long = told.find(policy => policy.announcedWindow >= LONG && !isAccompanied(policy, told))
     if (long !== undefined) this.#warnings.longWindow(long.name, String(long.announcedWindow), entry.route)
-    const [idle] = entry.plan === undefined ? [] : redundant(entry.plan)
-    if (idle !== undefined) this.#warnings.redundant(idle.policy, entry.route)
+  }
+
+  /** Who never refuses is known if all routes are. */
+  #adviseOnIdle(): void {
+    if (!this.complete) return
+    const [idle] = redundant(this.#entries.flatMap(({ plan }) => plan ?? []))
+    if (idle !== undefined) this.#warnings.redundant(idle.policy, idle.behind)
   }
 
   #late(request: FastifyRequest, config: Config, failed: Entry | undefined): Entry {

@@ -97,8 +97,8 @@ export function createWarnings(): Warnings {
     ),
     redundant: once(
       'FST_QUOTA_REDUNDANT',
-      'policy "%s" never refuses on %s: it counts the same as another one there, which has less and is used up first; remove ' +
-        'it, or give it a longer window, another unit or another partition'
+      'policy "%s" never refuses: "%s" counts the same wherever it does, has no more, and is used up first; remove it, or give ' +
+        'it a longer window, another unit or another partition'
     ),
     newcomers: once(
       'FST_QUOTA_NEWCOMERS',

@@ -9,12 +9,13 @@ const refuse = (message: string): never => {
   throw new RangeError(message)
 }
 
-/** The policies of a route that never refuse, each with the one before which it has no chance to. */
-function found(policies: object, quota?: unknown): readonly string[] {
+/** The policies that never refuse on routes, each with the one before which it has no chance to. */
+function found(policies: object, ...quotas: readonly unknown[]): readonly string[] {
   const scope = new Scope(new Registry())
   scope.add(policies)
-  const plan = compilePlan(refuse, scope, readRouteQuota(refuse, quota))!
-  return redundant(plan).map(({ policy, behind }) => `${policy} behind ${behind}`)
+  const routes = quotas.length === 0 ? [undefined] : quotas
+  const plans = routes.map(quota => compilePlan(refuse, scope, readRouteQuota(refuse, quota))!)
+  return redundant(plans).map(({ policy, behind }) => `${policy} behind ${behind}`)
 }
 
 const small = { quota: 5, window: '1m' }
@@ -33,7 +34,6 @@ t.test('a larger quota of the same count is found', async t => {
 
 t.test('whatever is counted in another way is not', async t => {
   const others: readonly object[] = [
-    { quota: 5 },
     { window: '2m' },
     { algorithm: 'fixed-window' },
     { precision: 100 },
@@ -63,11 +63,29 @@ t.test('whatever is counted in another way is not', async t => {
   )
 })
 
+t.test('of two that have the same, the second is idle', async t => {
+  t.strictSame(found({ small, twin: small }), ['twin behind small'])
+  t.strictSame(found({ small, twin: small, third: small }), ['twin behind small', 'third behind small'])
+})
+
+t.test('what counts somewhere alone may refuse elsewhere because of that', async t => {
+  const policies = { all: '100/1m', login: { quota: 5, window: '1m', default: false } }
+  const login = { policies: ['all', 'login'] }
+  t.strictSame(found(policies, undefined, login), [])
+  t.strictSame(found(policies, login), [], 'and unmatched requests have the defaults')
+  const named = { all: { quota: 100, window: '1m', default: false }, login: policies.login }
+  t.strictSame(found(named, login), ['all behind login'])
+  t.strictSame(found(named, login, ['all']), [])
+  t.strictSame(found(named, login, ['login']), ['all behind login'])
+  const three = { ...named, other: policies.login }
+  t.strictSame(found(three, login, ['all', 'other']), [], 'nor is it enough that each route has one')
+})
+
 t.test('an app warns of it once', async t => {
   const { heard } = watchWarnings(t)
   const { app } = await serve(t, { small: '5/1m', large: '9/1m' })
   await ready(app)
   t.match(await heard(), [
-    { code: 'FST_QUOTA_REDUNDANT', message: 'policy "large" never refuses on GET /: ' }
+    { code: 'FST_QUOTA_REDUNDANT', message: 'policy "large" never refuses: "small" counts the same' }
   ])
 })

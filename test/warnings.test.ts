@@ -68,10 +68,10 @@ t.test('each advice says what happens and what to write', async t => {
         "count by it a later `hook`, such as 'preHandler', or authenticate in onRequest"
     ],
     [
-      () => warnings.redundant('wide', 'GET /'),
+      () => warnings.redundant('wide', 'small'),
       'FST_QUOTA_REDUNDANT',
-      'policy "wide" never refuses on GET /: it counts the same as another one there, which has less and is used up first; ' +
-        'remove it, or give it a longer window, another unit or another partition'
+      'policy "wide" never refuses: "small" counts the same wherever it does, has no more, and is used up first; remove it, ' +
+        'or give it a longer window, another unit or another partition'
     ],
     [
       () => warnings.newcomers('each'),
