@@ -4,14 +4,16 @@ import type { Timing } from './timing.js'
 export class Attempt {
   /** When it is over, in milliseconds of {@link Timing}. */
   readonly due: number
-  readonly #left: () => void
+  /** Those that began just before and after it, and are not over; {@link Deadlines} sees to them. */
+  before: Attempt | undefined
+  after: Attempt | undefined
+  readonly #deadlines: Deadlines
+  readonly #waiting: (() => void)[] = []
   #over = false
-  #waiting: Set<() => void> | undefined
 
-  /** `left` is called when the last who waited for it has called off. */
-  constructor(due: number, left: () => void) {
+  constructor(due: number, deadlines: Deadlines) {
     this.due = due
-    this.#left = left
+    this.#deadlines = deadlines
   }
 
   get over(): boolean {
@@ -20,21 +22,28 @@ export class Attempt {
 
   /** Whether somebody has something to do then. */
   get awaited(): boolean {
-    return this.#waiting !== undefined && this.#waiting.size > 0
+    return this.#waiting.length > 0
   }
 
   /** Does `work` when the time is over, unless the function it returns is called before. */
   whenOver(work: () => void): () => void {
-    const waiting = (this.#waiting ??= new Set())
-    waiting.add(work)
+    this.#waiting.push(work)
     return () => {
-      if (waiting.delete(work) && waiting.size === 0) this.#left()
+      const i = this.#waiting.indexOf(work)
+      if (i < 0) return
+      this.#waiting.splice(i, 1)
+      if (this.#waiting.length === 0) this.#deadlines.left()
     }
+  }
+
+  /** There is nothing more to do in its time: it is forgotten, and never over. */
+  done(): void {
+    if (!this.#over) this.#deadlines.drop(this)
   }
 
   end(): void {
     this.#over = true
-    for (const work of this.#waiting ?? []) work()
+    for (const work of this.#waiting.slice()) work()
   }
 }
 
@@ -48,7 +57,9 @@ export class Attempt {
 export class Deadlines {
   readonly #length: number
   readonly #timing: Timing
-  #queue: Attempt[] = []
+  /** Of the attempts that are not over, in a list, for most are done long before they would be. */
+  #first: Attempt | undefined
+  #last: Attempt | undefined
   /** Ends the timer, while there is one. */
   #cancel: (() => void) | undefined
   #closing = false
@@ -60,24 +71,41 @@ export class Deadlines {
   }
 
   begin(): Attempt {
-    const attempt = new Attempt(this.#timing.now() + this.#length, this.#left)
-    this.#queue.push(attempt)
+    const attempt = new Attempt(this.#timing.now() + this.#length, this)
+    attempt.before = this.#last
+    if (this.#last === undefined) this.#first = attempt
+    else this.#last.after = attempt
+    this.#last = attempt
     this.#closing = false
     if (this.#cancel === undefined) this.#tick(this.#length)
     return attempt
   }
 
+  /** An attempt is done, or over. */
+  drop(attempt: Attempt): void {
+    const { before, after } = attempt
+    if (before !== undefined) before.after = after
+    else if (this.#first === attempt) this.#first = after
+    if (after !== undefined) after.before = before
+    else if (this.#last === attempt) this.#last = before
+    attempt.before = undefined
+    attempt.after = undefined
+  }
+
+  /** The last who waited for an attempt has called off. */
+  left(): void {
+    if (this.#closing) this.close()
+  }
+
   /** Ends the timer, as soon as nobody waits for it. */
   close(): void {
     this.#closing = true
-    if (this.#queue.some(attempt => attempt.awaited)) return
-    this.#queue = []
+    for (let attempt = this.#first; attempt !== undefined; attempt = attempt.after)
+      if (attempt.awaited) return
+    this.#first = undefined
+    this.#last = undefined
     this.#cancel?.()
     this.#cancel = undefined
-  }
-
-  readonly #left = (): void => {
-    if (this.#closing) this.close()
   }
 
   #tick(wait: number): void {
@@ -93,14 +121,12 @@ export class Deadlines {
 
   #expire(): void {
     const now = this.#timing.now()
-    let first = 0
-    for (; first < this.#queue.length; first++) {
-      const attempt = this.#queue[first]!
-      if (attempt.due > now) break
+    while (this.#first !== undefined && this.#first.due <= now) {
+      const attempt = this.#first
+      this.drop(attempt)
       attempt.end()
     }
-    this.#queue = this.#queue.slice(first)
     this.#cancel = undefined
-    if (this.#queue[0] !== undefined) this.#tick(this.#queue[0].due - now)
+    if (this.#first !== undefined) this.#tick(this.#first.due - now)
   }
 }

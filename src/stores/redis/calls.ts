@@ -85,7 +85,7 @@ export class GuardedCalls {
     if (this.#client.closed) return withoutEffect('CLOSED')
     const guard = this.#guardOf(command.keys[0]!)
     const failure = this.#hopeless(guard, attempt)
-    if (failure === undefined) return this.#ask(command, guard, attempt ?? this.begin(), late)
+    if (failure === undefined) return this.#ask(command, guard, attempt, late)
     this.#asked(command.operation, failure.code, undefined)
     return failure
   }
@@ -131,8 +131,9 @@ export class GuardedCalls {
     return this.#inFlight >= IN_FLIGHT ? withoutEffect('SHED') : undefined
   }
 
-  #ask(command: Command, guard: Guard, attempt: Attempt, late?: Late): Promise<Reply | StoreFailure> {
+  #ask(command: Command, guard: Guard, shared?: Attempt, late?: Late): Promise<Reply | StoreFailure> {
     const { generation } = guard.breaker
+    const attempt = shared ?? this.begin()
     const begun = this.#timing.now()
     this.#inFlight++
     return new Promise(resolve => {
@@ -145,6 +146,7 @@ export class GuardedCalls {
         waiting: true,
         conclude: result => {
           off()
+          if (shared === undefined) attempt.done()
           call.waiting = false
           this.#inFlight--
           const code = result instanceof StoreFailure ? result.code : 'OK'
@@ -224,7 +226,7 @@ export class GuardedCalls {
       patient: false,
       numbers: 0
     }
-    const reply = await this.#ask(command, guard, this.begin())
+    const reply = await this.#ask(command, guard)
     return reply instanceof StoreFailure && reply.kind === 'outage' ? reply.code : undefined
   }
 

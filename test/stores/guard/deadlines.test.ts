@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
 import { Deadlines } from '../../../src/stores/guard/deadlines.js'
+import type { Attempt } from '../../../src/stores/guard/deadlines.js'
 import { realTiming } from '../../../src/stores/guard/timing.js'
 import { TestTiming, settled } from './kit.js'
 
@@ -60,6 +61,33 @@ t.test('one timer does for all, and each attempt is over at its own time', async
   for (const [i, at] of over.entries()) t.ok(at >= due[i]! && at <= due[i]! + 1, `${at} is ${due[i]}`)
   deadlines.begin()
   t.equal(timing.waiting, 1, 'and there is one again when it is needed')
+})
+
+t.test('what is done is forgotten, and the others are over at their own times', async t => {
+  const timing = new TestTiming()
+  const deadlines = new Deadlines(50, timing)
+  const over: string[] = []
+  const begin = (name: string): Attempt => {
+    const attempt = deadlines.begin()
+    attempt.whenOver(() => over.push(name))
+    return attempt
+  }
+  const [first, , middle, , last] = ['a', 'b', 'c', 'd', 'e'].map(begin)
+  for (const attempt of [middle!, last!, first!, first!]) attempt.done()
+  begin('f')
+  await timing.pass(50)
+  t.strictSame(over, ['b', 'd', 'f'])
+  t.strictSame([first!.over, middle!.over, last!.over], [false, false, false])
+  t.equal(timing.waiting, 0)
+  const alone = begin('g')
+  alone.done()
+  t.equal(timing.waiting, 1, 'the timer is left for who comes next')
+  await timing.pass(50)
+  t.equal(timing.waiting, 0)
+  const late = begin('h')
+  await timing.pass(50)
+  late.done()
+  t.strictSame(over, ['b', 'd', 'f', 'h'])
 })
 
 t.test('what is begun because a time is over has its own time, and needs no second timer', async t => {
