@@ -90,26 +90,59 @@ export function dedicated(client: RedisClient): RedisClient {
   const profile = { ...PROFILE, reconnectOnError: moving() }
   const options = isCluster(client) ? [[], { ...CLUSTER_PROFILE, redisOptions: profile }] : [profile]
   const own = client.duplicate(...(options as never[])) as RedisClient
-  if (isCluster(own)) own.on('+node', node => hearOut(node as RedisClient))
-  else hearOut(own)
+  if (isCluster(own)) own.on('+node', node => attend(node as Connecting))
+  else attend(own)
   return own
+}
+
+type Connecting = RedisClient & { readonly stream?: Socket }
+
+function attend(client: Connecting): void {
+  client.on('connect', () => {
+    sendTogether(client.stream!)
+    hearOut(client.stream!)
+  })
+}
+
+/** Calls that are sent at once, at most: the server should begin with them while others are made. */
+const TOGETHER = 8
+
+/**
+ * Sends what is written in one turn together: half of what a call costs a process, and a good part of what it costs the
+ * server, is to be sent alone.
+ */
+function sendTogether(stream: Socket): void {
+  const write = stream.write.bind(stream) as (...args: readonly unknown[]) => boolean
+  let waiting = 0
+  const send = (): void => {
+    if (waiting === 0) return
+    waiting = 0
+    stream.uncork()
+  }
+  stream.write = (...args: readonly unknown[]) => {
+    if (waiting === 0) {
+      stream.cork()
+      setImmediate(send)
+    }
+    waiting++
+    const more = write(...args)
+    if (waiting >= TOGETHER) send()
+    return more
+  }
 }
 
 /**
  * Has a connection read what has arrived before it is given up for its silence: a process that stood still, whose timers go
  * off before it reads, must not take that for a server that does.
  */
-function hearOut(client: RedisClient & { readonly stream?: Socket }): void {
-  client.on('connect', () => {
-    const stream = client.stream!
-    const destroy = stream.destroy.bind(stream)
-    stream.destroy = error => {
-      if (error?.message.startsWith('Socket timeout') !== true) return destroy(error)
-      const heard = stream.bytesRead
-      setImmediate(() => stream.bytesRead === heard && destroy(error))
-      return stream
-    }
-  })
+function hearOut(stream: Socket): void {
+  const destroy = stream.destroy.bind(stream)
+  stream.destroy = error => {
+    if (error?.message.startsWith('Socket timeout') !== true) return destroy(error)
+    const heard = stream.bytesRead
+    setImmediate(() => stream.bytesRead === heard && destroy(error))
+    return stream
+  }
 }
 
 /**

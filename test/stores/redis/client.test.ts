@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import type { FastifyRedis } from '@fastify/redis'
 import { Cluster, Redis } from 'ioredis'
 import { Cluster as ValkeyCluster, Redis as Valkey } from 'iovalkey'
@@ -214,6 +215,36 @@ t.test('a real server is read', async t => {
     evicts: 'allkeys-lfu',
     replica: false
   })
+})
+
+t.test('calls of one turn are sent together, a few at a time, and answered in their order', async t => {
+  const server = await startRedis(t)
+  for (const [name, client] of [
+    ['ioredis', new Redis({ ...LAZY, port: server.port })],
+    ['iovalkey', new Valkey({ ...LAZY, port: server.port })]
+  ] as const) {
+    const own = dedicated(client) as Redis
+    await own.connect()
+    const { stream } = own as unknown as { readonly stream: Socket }
+    let sent = 0
+    const uncork = stream.uncork.bind(stream)
+    stream.uncork = () => {
+      sent++
+      uncork()
+    }
+    const answers = ['1', '2', '3'].map(text => own.echo(text))
+    t.strictSame([sent, stream.writableCorked], [0, 1], `${name}: they wait for each other`)
+    t.strictSame(await Promise.all(answers), ['1', '2', '3'])
+    t.strictSame([sent, stream.writableCorked], [1, 0])
+    const texts = Array.from({ length: 19 }, (_, i) => String(i))
+    const more = texts.map(text => own.echo(text))
+    t.strictSame([sent, stream.writableCorked], [3, 1], 'the server begins with some of many')
+    t.strictSame(await Promise.all(more), texts)
+    t.strictSame([sent, stream.writableCorked], [4, 0])
+    t.equal(await own.echo('alone'), 'alone')
+    own.disconnect()
+    client.disconnect()
+  }
 })
 
 t.test('a process that stood still hears what has arrived before it gives a connection up', async t => {
