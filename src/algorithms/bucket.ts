@@ -119,47 +119,48 @@ function twin(): string {
     return (math.floor(now / tick) + math.ceil(parts / (quota == 0 and 1 or quota))) * tick - now
   end
 
-  return {
-    step = function(state, params, now, units)
-      local quota, period, capacity, tick, queue = params[1], params[2], params[3], params[4], params[5]
-      local at = math.floor(now / tick)
-      local level = drained(state, quota, at)
-      local over = level + units * period - capacity
-      local allowed = quota > 0 and (units == 0 or over <= 0)
-      local debt = allowed and level + units * period or level
-      local free = capacity - debt
-      local remaining = math.max(0, math.floor(free / period))
-      local fits = units * period <= capacity and quota > 0
-      local parts = (allowed or not fits) and (remaining > 0 and free or period - free) or over
-      local delays = queue == 1 and allowed and units > 0
-      return {
-        allowed = allowed,
-        state = debt == 0 and {} or { debt, at },
-        remaining = remaining,
-        effectiveWindow = quota > 0 and untilDrained(parts, params, now) or 0,
-        retryAfter = allowed and 0 or fits and untilDrained(over, params, now) or NEVER,
-        delay = delays and untilDrained(level + (units - 1) * period, params, now) or 0,
-        ttl = untilDrained(debt, params, now)
-      }
-    end,
+  local function step(state, params, now, units)
+    local quota, period, capacity, tick, queue = params[1], params[2], params[3], params[4], params[5]
+    local at = math.floor(now / tick)
+    local level = drained(state, quota, at)
+    local over = level + units * period - capacity
+    local allowed = quota > 0 and (units == 0 or over <= 0)
+    local debt = allowed and level + units * period or level
+    local free = capacity - debt
+    local remaining = math.max(0, math.floor(free / period))
+    local fits = units * period <= capacity and quota > 0
+    local parts = (allowed or not fits) and (remaining > 0 and free or period - free) or over
+    local delays = queue == 1 and allowed and units > 0
+    return
+      allowed,
+      debt == 0 and {} or { debt, at },
+      remaining,
+      quota > 0 and untilDrained(parts, params, now) or 0,
+      allowed and 0 or fits and untilDrained(over, params, now) or NEVER,
+      delays and untilDrained(level + (units - 1) * period, params, now) or 0,
+      untilDrained(debt, params, now)
+  end
 
-    settle = function(state, params, now, charge, actual)
-      local quota, period, capacity, tick, queue = params[1], params[2], params[3], params[4], params[5]
-      local at = math.floor(now / tick)
-      local level = drained(state, quota, at)
-      local more = math.min(math.max(0, actual - charge.units) * period, math.max(0, 2 * capacity - level))
-      local drainedSince = (at - math.floor(charge.at / tick)) * quota
-      local mostBack = queue == 1 and 0 or math.max(0, charge.units * period - drainedSince)
-      local less = math.min(math.max(0, charge.units - actual) * period, mostBack)
-      local debt = math.max(0, level + more - less)
-      return debt == 0 and {} or { debt, at }
-    end,
+  if charging then return step end
 
-    room = function(state, params, now)
-      local quota, period, capacity, tick = params[1], params[2], params[3], params[4]
-      local level = drained(state, quota, math.floor(now / tick))
-      return math.max(0, math.floor((2 * capacity - level) / period))
-    end
-  }
+  local function settle(state, params, now, charge, actual)
+    local quota, period, capacity, tick, queue = params[1], params[2], params[3], params[4], params[5]
+    local at = math.floor(now / tick)
+    local level = drained(state, quota, at)
+    local more = math.min(math.max(0, actual - charge.units) * period, math.max(0, 2 * capacity - level))
+    local drainedSince = (at - math.floor(charge.at / tick)) * quota
+    local mostBack = queue == 1 and 0 or math.max(0, charge.units * period - drainedSince)
+    local less = math.min(math.max(0, charge.units - actual) * period, mostBack)
+    local debt = math.max(0, level + more - less)
+    return debt == 0 and {} or { debt, at }
+  end
+
+  local function room(state, params, now)
+    local quota, period, capacity, tick = params[1], params[2], params[3], params[4]
+    local level = drained(state, quota, math.floor(now / tick))
+    return math.max(0, math.floor((2 * capacity - level) / period))
+  end
+
+  return { step = step, settle = settle, room = room }
 `
 }

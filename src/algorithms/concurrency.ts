@@ -105,7 +105,6 @@ function total(leases: State): number {
 function twin(): string {
   return `
   local NEVER, UNKNOWN = ${NEVER}, ${UNKNOWN}
-  local total
 
   local function living(state, params, now)
     local holdFor = params[2]
@@ -135,6 +134,35 @@ function twin(): string {
     return leases
   end
 
+  local function total(leases)
+    local units = 0
+    for i = 1, #leases, 2 do units = units + leases[i] end
+    return units
+  end
+
+  local function step(state, params, now, units)
+    local quota, holdFor = params[1], params[2]
+    local leases = living(state, params, now)
+    local held = total(leases)
+    local allowed = quota > 0 and (units == 0 or held + units <= quota)
+    local next = allowed and leased(leases, units, now + holdFor) or leases
+    return
+      allowed,
+      next,
+      math.max(0, quota - (allowed and held + units or held)),
+      0,
+      allowed and 0 or (units <= quota and quota > 0) and UNKNOWN or NEVER,
+      0,
+      #next == 0 and 0 or next[#next] - now
+  end
+
+  local function receiptAt(params, now)
+    local holdFor = params[2]
+    return now + holdFor
+  end
+
+  if charging then return step, receiptAt end
+
   local function released(leases, expiry, units)
     local i = #leases - 1
     while i >= 1 and leases[i + 1] > expiry do i = i - 2 end
@@ -151,55 +179,28 @@ function twin(): string {
     return math.max(0, 2 * quota - total(leases))
   end
 
-  function total(leases)
-    local units = 0
-    for i = 1, #leases, 2 do units = units + leases[i] end
-    return units
+  local function settle(state, params, now, charge, actual)
+    local quota, holdFor = params[1], params[2]
+    local leases = living(state, params, now)
+    if actual <= charge.units then return released(leases, charge.at, charge.units - actual) end
+    return leased(leases, math.min(actual - charge.units, room(leases, quota)), now + holdFor)
+  end
+
+  local function renew(state, params, now, charge)
+    local holdFor = params[2]
+    local leases = living(state, params, now)
+    local held = total(leases)
+    local rest = released(leases, charge.at, charge.units)
+    local found = held - total(rest)
+    return { state = leased(rest, found, now + holdFor), charge = { at = now + holdFor, units = found } }
   end
 
   return {
-    step = function(state, params, now, units)
-      local quota, holdFor = params[1], params[2]
-      local leases = living(state, params, now)
-      local held = total(leases)
-      local allowed = quota > 0 and (units == 0 or held + units <= quota)
-      local next = allowed and leased(leases, units, now + holdFor) or leases
-      return {
-        allowed = allowed,
-        state = next,
-        remaining = math.max(0, quota - (allowed and held + units or held)),
-        effectiveWindow = 0,
-        retryAfter = allowed and 0 or (units <= quota and quota > 0) and UNKNOWN or NEVER,
-        delay = 0,
-        ttl = #next == 0 and 0 or next[#next] - now
-      }
-    end,
-
-    settle = function(state, params, now, charge, actual)
-      local quota, holdFor = params[1], params[2]
-      local leases = living(state, params, now)
-      if actual <= charge.units then return released(leases, charge.at, charge.units - actual) end
-      return leased(leases, math.min(actual - charge.units, room(leases, quota)), now + holdFor)
-    end,
-
-    room = function(state, params, now)
-      local quota = params[1]
-      return room(living(state, params, now), quota)
-    end,
-
-    receiptAt = function(params, now)
-      local holdFor = params[2]
-      return now + holdFor
-    end,
-
-    renew = function(state, params, now, charge)
-      local holdFor = params[2]
-      local leases = living(state, params, now)
-      local held = total(leases)
-      local rest = released(leases, charge.at, charge.units)
-      local found = held - total(rest)
-      return { state = leased(rest, found, now + holdFor), charge = { at = now + holdFor, units = found } }
-    end
+    step = step,
+    settle = settle,
+    room = function(state, params, now) return room(living(state, params, now), params[1]) end,
+    receiptAt = receiptAt,
+    renew = renew
   }
 `
 }

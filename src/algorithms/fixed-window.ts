@@ -81,46 +81,47 @@ function twin(): string {
     return start + window <= now and {} or { count, math.min(start, now) }
   end
 
+  local function step(state, params, now, units)
+    local quota, window, align = params[1], params[2], params[3]
+    local open = living(state, window, now)
+    local count, start = open[1] or 0, open[2] or opened(window, align, now)
+    local allowed = quota > 0 and (units == 0 or count + units <= quota)
+    local spent = allowed and count + units or count
+    local left = start + window - now
+    local fits = units <= quota and quota > 0
+    return
+      allowed,
+      spent == 0 and {} or { spent, start },
+      math.max(0, quota - spent),
+      quota == 0 and 0 or left,
+      allowed and 0 or fits and left or NEVER,
+      0,
+      spent == 0 and 0 or left
+  end
+
+  if charging then return step end
+
   local function contains(state, window, at)
     local start = state[2]
     return start ~= nil and start <= at and at < start + window
   end
 
-  return {
-    step = function(state, params, now, units)
-      local quota, window, align = params[1], params[2], params[3]
-      local open = living(state, window, now)
-      local count, start = open[1] or 0, open[2] or opened(window, align, now)
-      local allowed = quota > 0 and (units == 0 or count + units <= quota)
-      local spent = allowed and count + units or count
-      local left = start + window - now
-      local fits = units <= quota and quota > 0
-      return {
-        allowed = allowed,
-        state = spent == 0 and {} or { spent, start },
-        remaining = math.max(0, quota - spent),
-        effectiveWindow = quota == 0 and 0 or left,
-        retryAfter = allowed and 0 or fits and left or NEVER,
-        delay = 0,
-        ttl = spent == 0 and 0 or left
-      }
-    end,
+  local function settle(state, params, now, charge, actual)
+    local quota, window, align = params[1], params[2], params[3]
+    local open = living(state, window, now)
+    local count, start = open[1] or 0, open[2] or opened(window, align, now)
+    local more = math.min(math.max(0, actual - charge.units), math.max(0, 2 * quota - count))
+    local less = contains(state, window, charge.at) and math.max(0, charge.units - actual) or 0
+    local spent = math.max(0, count + more - less)
+    return spent == 0 and {} or { spent, start }
+  end
 
-    settle = function(state, params, now, charge, actual)
-      local quota, window, align = params[1], params[2], params[3]
-      local open = living(state, window, now)
-      local count, start = open[1] or 0, open[2] or opened(window, align, now)
-      local more = math.min(math.max(0, actual - charge.units), math.max(0, 2 * quota - count))
-      local less = contains(state, window, charge.at) and math.max(0, charge.units - actual) or 0
-      local spent = math.max(0, count + more - less)
-      return spent == 0 and {} or { spent, start }
-    end,
+  local function room(state, params, now)
+    local quota, window = params[1], params[2]
+    local count = living(state, window, now)[1] or 0
+    return math.max(0, 2 * quota - count)
+  end
 
-    room = function(state, params, now)
-      local quota, window = params[1], params[2]
-      local count = living(state, window, now)[1] or 0
-      return math.max(0, 2 * quota - count)
-    end
-  }
+  return { step = step, settle = settle, room = room }
 `
 }

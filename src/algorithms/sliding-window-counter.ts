@@ -173,7 +173,6 @@ function ttl(counts: Counts, params: Params, now: number): number {
 function twin(): string {
   return `
   local NEVER = ${NEVER}
-  local estimate, sum, fitsFrom
 
   local function place(params, time)
     local parts, precision, tick = params[2], params[3], params[4]
@@ -195,11 +194,6 @@ function twin(): string {
     return counts
   end
 
-  local function room(counts, params, offset)
-    local quota, parts = params[1], params[2]
-    return math.max(0, 2 * quota - math.floor(estimate(counts, params, offset) / parts))
-  end
-
   local function stored(counts, index)
     local newest, oldest = 1, #counts
     while counts[newest] == 0 do newest = newest + 1 end
@@ -215,21 +209,20 @@ function twin(): string {
     return counts
   end
 
-  local function takenBack(counts, age, units)
-    local count = counts[age + 1]
-    if count ~= nil then counts[age + 1] = math.max(0, count - units) end
-    return counts
+  local function sum(counts, first)
+    local total = 0
+    for i = 1, math.min(first, #counts) do total = total + counts[i] end
+    return total
   end
 
-  function estimate(counts, params, offset)
+  local function estimate(counts, params, offset)
     local parts, precision = params[2], params[3]
     return sum(counts, precision) * parts + (counts[precision + 1] or 0) * (parts - offset)
   end
 
-  function sum(counts, first)
-    local total = 0
-    for i = 1, math.min(first, #counts) do total = total + counts[i] end
-    return total
+  local function fitsFrom(count, slack, parts)
+    if slack <= 0 then return parts end
+    return count == 0 and 0 or math.max(0, parts - math.ceil((slack * parts) / count) + 1)
   end
 
   local function untilFits(counts, params, now, units)
@@ -251,11 +244,6 @@ function twin(): string {
     return at * tick - now
   end
 
-  function fitsFrom(count, slack, parts)
-    if slack <= 0 then return parts end
-    return count == 0 and 0 or math.max(0, parts - math.ceil((slack * parts) / count) + 1)
-  end
-
   local function effectiveWindow(counts, params, now, remaining, spent)
     local quota, parts, tick = params[1], params[2], params[4]
     if quota == 0 then return 0 end
@@ -272,40 +260,54 @@ function twin(): string {
     return math.ceil(((index - newest + 1 + precision + 1) * parts) / precision) * tick - now
   end
 
+  local function step(state, params, now, units)
+    local quota, parts = params[1], params[2]
+    local index, offset = place(params, now)
+    local counts = living(state, params, index)
+    local before = estimate(counts, params, offset)
+    local allowed = quota > 0 and (units == 0 or math.floor(before / parts) + units <= quota)
+    local next = allowed and charged(counts, units) or counts
+    local after = allowed and before + units * parts or before
+    local remaining = math.max(0, quota - math.floor(after / parts))
+    local fits = units <= quota and quota > 0
+    local wait = (allowed or not fits) and 0 or untilFits(counts, params, now, units)
+    return
+      allowed,
+      stored(next, index),
+      remaining,
+      wait > 0 and wait or effectiveWindow(next, params, now, remaining, after),
+      (allowed or fits) and wait or NEVER,
+      0,
+      ttl(next, params, now)
+  end
+
+  if charging then return step end
+
+  local function room(counts, params, offset)
+    local quota, parts = params[1], params[2]
+    return math.max(0, 2 * quota - math.floor(estimate(counts, params, offset) / parts))
+  end
+
+  local function takenBack(counts, age, units)
+    local count = counts[age + 1]
+    if count ~= nil then counts[age + 1] = math.max(0, count - units) end
+    return counts
+  end
+
+  local function settle(state, params, now, charge, actual)
+    local index, offset = place(params, now)
+    local counts = living(state, params, index)
+    if actual <= charge.units then
+      local age = index - place(params, charge.at)
+      return stored(takenBack(counts, age, charge.units - actual), index)
+    end
+    local units = math.min(actual - charge.units, room(counts, params, offset))
+    return stored(charged(counts, units), index)
+  end
+
   return {
-    step = function(state, params, now, units)
-      local quota, parts = params[1], params[2]
-      local index, offset = place(params, now)
-      local counts = living(state, params, index)
-      local before = estimate(counts, params, offset)
-      local allowed = quota > 0 and (units == 0 or math.floor(before / parts) + units <= quota)
-      local next = allowed and charged(counts, units) or counts
-      local after = allowed and before + units * parts or before
-      local remaining = math.max(0, quota - math.floor(after / parts))
-      local fits = units <= quota and quota > 0
-      local wait = (allowed or not fits) and 0 or untilFits(counts, params, now, units)
-      return {
-        allowed = allowed,
-        state = stored(next, index),
-        remaining = remaining,
-        effectiveWindow = wait > 0 and wait or effectiveWindow(next, params, now, remaining, after),
-        retryAfter = (allowed or fits) and wait or NEVER,
-        delay = 0,
-        ttl = ttl(next, params, now)
-      }
-    end,
-
-    settle = function(state, params, now, charge, actual)
-      local index, offset = place(params, now)
-      local counts = living(state, params, index)
-      if actual <= charge.units then
-        local age = index - place(params, charge.at)
-        return stored(takenBack(counts, age, charge.units - actual), index)
-      end
-      local units = math.min(actual - charge.units, room(counts, params, offset))
-      return stored(charged(counts, units), index)
-    end,
-
+    step = step,
+    settle = settle,
     room = function(state, params, now)
       local index, offset = place(params, now)
       return room(living(state, params, index), params, offset)

@@ -151,13 +151,17 @@ function total(entries: State): number {
 function twin(): string {
   return `
   local NEVER = ${NEVER}
-  local joinsLast, total
 
   local function wholeSeconds(window)
     return math.ceil(window / 1000)
   end
 
+  local function joinsLast(entries, window, precision, time)
+    return #entries > 0 and (time - entries[#entries - 1]) * precision < window
+  end
+
   local function living(state, window, precision, now)
+    if #state == 0 or (state[3] + window > now and state[#state] <= now) then return state end
     local entries, length = {}, 0
     for i = 1, #state, 3 do
       local first = math.min(state[i + 1], now)
@@ -175,10 +179,6 @@ function twin(): string {
     return entries
   end
 
-  function joinsLast(entries, window, precision, time)
-    return #entries > 0 and (time - entries[#entries - 1]) * precision < window
-  end
-
   local function charged(entries, window, precision, now, units)
     if units == 0 then return entries end
     local last = #entries - 2
@@ -187,20 +187,6 @@ function twin(): string {
       entries[last + 2] = now
     else
       entries[last + 3], entries[last + 4], entries[last + 5] = units, now, now
-    end
-    return entries
-  end
-
-  local function takenBack(entries, at, units)
-    for i = 1, #entries, 3 do
-      if entries[i + 1] <= at and at <= entries[i + 2] then
-        if entries[i] > units then
-          entries[i] = entries[i] - units
-        else
-          for j = i, #entries do entries[j] = entries[j + 3] end
-        end
-        return entries
-      end
     end
     return entries
   end
@@ -222,50 +208,67 @@ function twin(): string {
     return math.max(oldestLeaves, math.ceil((remaining * wholeSeconds(window)) / quota) * 1000)
   end
 
-  local function room(entries, quota)
-    return math.max(0, 2 * quota - total(entries))
-  end
-
   local function latestOf(entries)
     return entries[#entries]
   end
 
-  function total(entries)
+  local function total(entries)
     local count = 0
     for i = 1, #entries, 3 do count = count + entries[i] end
     return count
   end
 
+  local function step(state, params, now, units)
+    local quota, window, precision = params[1], params[2], params[3]
+    local entries = living(state, window, precision, now)
+    local used = total(entries)
+    local allowed = quota > 0 and (units == 0 or used + units <= quota)
+    local next = allowed and charged(entries, window, precision, now, units) or entries
+    local spent = allowed and used + units or used
+    local remaining = math.max(0, quota - spent)
+    local fits = units <= quota and quota > 0
+    local wait = (allowed or not fits) and 0 or untilLeft(entries, window, now, used - quota + units)
+    return
+      allowed,
+      next,
+      remaining,
+      wait > 0 and wait or effectiveWindow(next, quota, window, now, remaining, spent),
+      (allowed or fits) and wait or NEVER,
+      0,
+      #next == 0 and 0 or latestOf(next) + window - now
+  end
+
+  if charging then return step end
+
+  local function takenBack(entries, at, units)
+    for i = 1, #entries, 3 do
+      if entries[i + 1] <= at and at <= entries[i + 2] then
+        if entries[i] > units then
+          entries[i] = entries[i] - units
+        else
+          for j = i, #entries do entries[j] = entries[j + 3] end
+        end
+        return entries
+      end
+    end
+    return entries
+  end
+
+  local function room(entries, quota)
+    return math.max(0, 2 * quota - total(entries))
+  end
+
+  local function settle(state, params, now, charge, actual)
+    local quota, window, precision = params[1], params[2], params[3]
+    local entries = living(state, window, precision, now)
+    if actual <= charge.units then return takenBack(entries, charge.at, charge.units - actual) end
+    local units = math.min(actual - charge.units, room(entries, quota))
+    return charged(entries, window, precision, now, units)
+  end
+
   return {
-    step = function(state, params, now, units)
-      local quota, window, precision = params[1], params[2], params[3]
-      local entries = living(state, window, precision, now)
-      local used = total(entries)
-      local allowed = quota > 0 and (units == 0 or used + units <= quota)
-      local next = allowed and charged(entries, window, precision, now, units) or entries
-      local spent = allowed and used + units or used
-      local remaining = math.max(0, quota - spent)
-      local fits = units <= quota and quota > 0
-      local wait = (allowed or not fits) and 0 or untilLeft(entries, window, now, used - quota + units)
-      return {
-        allowed = allowed,
-        state = next,
-        remaining = remaining,
-        effectiveWindow = wait > 0 and wait or effectiveWindow(next, quota, window, now, remaining, spent),
-        retryAfter = (allowed or fits) and wait or NEVER,
-        delay = 0,
-        ttl = #next == 0 and 0 or latestOf(next) + window - now
-      }
-    end,
-
-    settle = function(state, params, now, charge, actual)
-      local quota, window, precision = params[1], params[2], params[3]
-      local entries = living(state, window, precision, now)
-      if actual <= charge.units then return takenBack(entries, charge.at, charge.units - actual) end
-      local units = math.min(actual - charge.units, room(entries, quota))
-      return charged(entries, window, precision, now, units)
-    end,
-
+    step = step,
+    settle = settle,
     room = function(state, params, now)
       local quota, window, precision = params[1], params[2], params[3]
       return room(living(state, window, precision, now), quota)

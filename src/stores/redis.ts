@@ -27,6 +27,7 @@ import { Keys } from './redis/keys.js'
 import { isCluster } from './redis/client.js'
 import type { RedisClient } from './redis/client.js'
 import { RedisCounter } from './redis/counter.js'
+import { Plans } from './redis/plans.js'
 import { ScriptClient } from './redis/script-client.js'
 import { realTiming } from './guard/timing.js'
 
@@ -157,7 +158,8 @@ export class RedisStore implements Store {
       this.#asked.publish({ store: this, operation, code, took } satisfies StoreCall)
     }
     this.#calls = new GuardedCalls(this.#client, deadline, clock, told, realTiming, asked)
-    this.#counter = new RedisCounter(this.#calls, keys, cluster === 'by-partition')
+    const plans = bundles(client, connection) ? undefined : new Plans(time)
+    this.#counter = new RedisCounter(this.#calls, keys, cluster === 'by-partition', plans)
     this.#answers = new FailureModes(new Batches(this.#counter, instances, realTiming), onFailure, instances)
   }
 
@@ -242,6 +244,12 @@ export class RedisStore implements Store {
   #tell(change: StoreChange): void {
     if (this.#changes.hasSubscribers) this.#changes.publish(change)
   }
+}
+
+/** Whether a client bundles commands: it cannot be told of a new one at any time. */
+function bundles({ options }: Partial<RedisClient>, connection: 'dedicated' | 'shared'): boolean {
+  const { enableAutoPipelining } = (options ?? {}) as { readonly enableAutoPipelining?: unknown }
+  return connection === 'shared' && enableAutoPipelining === true
 }
 
 function checkClient(refuse: Refuse, client: unknown): void {

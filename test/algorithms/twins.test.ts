@@ -155,8 +155,8 @@ const slips: readonly Slip[] = [
   slip(
     'numbers of 14 digits',
     bucket,
-    'state = debt == 0 and {} or { debt, at }',
-    'state = debt == 0 and {} or { debt .. "", at }'
+    'debt == 0 and {} or { debt, at },',
+    'debt == 0 and {} or { debt .. "", at },'
   ),
   slip(
     'a refund of what has drained',
@@ -173,7 +173,12 @@ const slips: readonly Slip[] = [
   slip('the release of another lease', leases, 'leases[i + 1] > expiry', 'leases[i + 1] >= expiry'),
   slip('the release of a whole lease', leases, 'leases[i] > units', 'leases[i] > units * 2'),
   slip('leases that expire together', leases, 'leases[last + 1] == expiry', 'leases[last + 1] == 0'),
-  slip('a change of the state itself', leases, 'leases, length = {}, 0', 'leases, length = state, 0'),
+  slip(
+    'a change of the parameters',
+    leases,
+    'local leases, length = {}, 0',
+    'params[1] = 0 local leases, length = {}, 0'
+  ),
   slip('a renewal of all that is held', leases, 'held - total(rest)', 'held'),
   slip('a receipt of now', leases, 'return now + holdFor', 'return now')
 ]

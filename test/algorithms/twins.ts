@@ -244,13 +244,19 @@ function stepped({ allowed, state, remaining, effectiveWindow, retryAfter, delay
 const digits = (numbers: readonly number[]): string =>
   numbers.map(number => (Object.is(number, -0) ? '-0' : BigInt(number).toString())).join(' ')
 
-/** Answers as many questions as there are arguments. A twin sees nothing of Lua but `math`. */
+/**
+ * Answers as many questions as there are arguments. A twin sees nothing of Lua but `math`. What it gives to whom charges are
+ * the same functions, so both are asked by turns.
+ */
 const script = (lua: string): string => `
-local twin = (function()
+local function made(charging)
   local string, table, bit, struct, cjson, cmsgpack, redis, server, KEYS, ARGV
   local next, pairs, ipairs, select, type, unpack, tonumber, tostring, error, pcall, rawset, loadstring
   ${lua}
-end)()
+end
+local twin = made(false)
+local charge, receiptAt = made(true)
+assert((receiptAt == nil) == (twin.receiptAt == nil))
 
 local function numbers(text)
   local list = {}
@@ -268,10 +274,12 @@ local function digits(list)
 end
 
 local answers = {
-  step = function(state, params, others)
-    local step = twin.step(state, params, others[1], others[2])
-    local numbers = { step.remaining, step.effectiveWindow, step.retryAfter, step.delay, step.ttl }
-    return tostring(step.allowed) .. '|' .. digits(numbers) .. '|' .. digits(step.state)
+  step = function(state, params, others, turn)
+    local step = turn % 2 == 0 and charge or twin.step
+    local allowed, after, remaining, effectiveWindow, retryAfter, delay, ttl =
+      step(state, params, others[1], others[2])
+    local numbers = { remaining, effectiveWindow, retryAfter, delay, ttl }
+    return tostring(allowed) .. '|' .. digits(numbers) .. '|' .. digits(after)
   end,
   settle = function(state, params, others)
     local charge = { at = others[2], units = others[3] }
@@ -282,8 +290,8 @@ local answers = {
   room = function(state, params, others)
     return digits({ twin.room(state, params, others[1]) })
   end,
-  receiptAt = function(state, params, others)
-    return digits({ twin.receiptAt(params, others[1]) })
+  receiptAt = function(state, params, others, turn)
+    return digits({ (turn % 2 == 0 and receiptAt or twin.receiptAt)(params, others[1]) })
   end,
   renew = function(state, params, others)
     local charge = { at = others[2], units = others[3] }
@@ -297,9 +305,8 @@ local replies = {}
 for i = 1, #ARGV do
   local name, before, terms, others = string.match(ARGV[i], '^(%a+)|(.*)|(.*)|(.*)$')
   local state, params = numbers(before), numbers(terms)
-  local reply = answers[name](state, params, numbers(others))
-  local untouched = digits(state) == before and digits(params) == terms
-  replies[i] = untouched and reply or reply .. ', and has changed what it was given'
+  local reply = answers[name](state, params, numbers(others), i)
+  replies[i] = digits(params) == terms and reply or reply .. ', and has changed its parameters'
 end
 return replies
 `

@@ -131,17 +131,17 @@ export const MUTANTS: readonly Mutant[] = [
     found: 'clock'
   },
   {
-    fault: 'any text is taken for a reply',
+    fault: 'any numbers are taken for a reply',
     file: 'stores/redis/command.js',
-    text: "if (typeof text !== 'string' || !REPLY.test(text))\n        return undefined;",
-    replacement: '',
+    text: 'return whole ? { now, fenced, numbers } : undefined;',
+    replacement: 'return { now, fenced, numbers };',
     found: 'redis'
   },
   {
     fault: 'a reply may have any number of numbers',
     file: 'stores/redis/command.js',
-    text: 'if (numbers.length !== (fenced ? 0 : expected))',
-    replacement: 'if (false)',
+    text: 'bytes.length !== (fenced ? 2 : 2 + expected) * BYTES',
+    replacement: 'bytes.length % BYTES > 0',
     found: 'redis'
   },
   {

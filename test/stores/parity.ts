@@ -274,7 +274,8 @@ class Counted {
     this.#base = compilePolicy(
       name,
       {
-        quota: 1,
+        // Half of them are plans, whose parameters a script is told with each call.
+        quota: this.terms.quota % 2 === 0 ? () => 1 : 1,
         algorithm: algorithm.name as 'concurrency',
         mode,
         ...(kind === LEASE ? {} : { window: '1h' })
@@ -584,14 +585,19 @@ export interface Told {
 const keptForAnHour: Rewrite = text =>
   replacing('ttl + 1000', 'ttl + 3600000')(replacing('ttl + 500', 'ttl + 3599500')(text))
 
-/** A store whose script is another one. */
+/**
+ * A store whose scripts are others. It counts by the script for everything, or charges by those of their plans: who bundles
+ * commands has none of these.
+ */
 export async function toldStore(
   owner: Owner,
   server: RedisServer,
   prefix: string,
+  by: 'everything' | 'plans',
   rewrite: Rewrite = text => text
 ): Promise<Told> {
-  const client = rewriting(clientOf(owner, server), text => keptForAnHour(rewrite(text)))
+  const source = clientOf(owner, server, { enableAutoPipelining: by === 'everything' })
+  const client = rewriting(source, text => keptForAnHour(rewrite(text)))
   const clock = { now: 1 }
   const store = await openStore(owner, client, { connection: 'shared', time: 'caller', prefix })
   store.useClock(() => clock.now)

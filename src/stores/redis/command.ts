@@ -2,12 +2,15 @@ import { isRelease } from '../failure-modes.js'
 import type { Receipt } from '../../algorithm.js'
 import type { QuotaPolicy } from '../../policy.js'
 import type { Charge, Lease, Place, ServiceLimit, Settlement } from '../../store.js'
+import type { Plan, Plans } from './plans.js'
 
 export type Operation = 'charge' | 'try' | 'settle' | 'renew' | 'reset' | 'probe'
 
 /** One call of the script. */
 export interface Command {
   readonly operation: Operation
+  /** Whose script is called; `undefined`: that for everything. */
+  readonly plan?: Plan | undefined
   readonly keys: readonly string[]
   /** If a partition has more fields than this, those past their end are dropped; 0: that is not looked at. */
   readonly fields: number
@@ -35,15 +38,23 @@ export interface Reply {
   readonly numbers: readonly number[]
 }
 
-const REPLY = /^\d{1,16} [01](?: -?\d{1,16})*$/
+const BYTES = 8
 
 /** Reads the answer to a command with so many numbers; `undefined`: it is none that the script has given. */
-export function decode(text: unknown, expected: number): Reply | undefined {
-  if (typeof text !== 'string' || !REPLY.test(text)) return undefined
-  const [now = 0, fence = 0, ...numbers] = text.split(' ').map(Number)
+export function decode(bytes: unknown, expected: number): Reply | undefined {
+  if (!Buffer.isBuffer(bytes) || bytes.length < 2 * BYTES) return undefined
+  const fence = bytes.readDoubleLE(0)
+  const now = bytes.readDoubleLE(BYTES)
   const fenced = fence === 1
-  if (numbers.length !== (fenced ? 0 : expected)) return undefined
-  return [now, ...numbers].every(Number.isSafeInteger) ? { now, fenced, numbers } : undefined
+  if (bytes.length !== (fenced ? 2 : 2 + expected) * BYTES || (!fenced && fence !== 0)) return undefined
+  const numbers: number[] = []
+  let whole = Number.isSafeInteger(now) && now >= 0
+  for (let at = 2 * BYTES; at < bytes.length; at += BYTES) {
+    const number = bytes.readDoubleLE(at)
+    whole &&= Number.isSafeInteger(number)
+    numbers.push(number)
+  }
+  return whole ? { now, fenced, numbers } : undefined
 }
 
 /** The keys of a call, and what it says about each place: the place of its key, and its policy. */
@@ -82,13 +93,19 @@ class Items {
 export interface Encoding {
   readonly keyOf: (partition: string) => string
   readonly fields: number
+  /** The scripts that charges may have of their own; `undefined`: none. */
+  readonly plans?: Plans | undefined
 }
 
 export function chargeCommand(
-  { keyOf, fields }: Encoding,
+  { keyOf, fields, plans }: Encoding,
   operation: 'charge' | 'try',
   charges: readonly Purchase[]
 ): Command {
+  if (plans !== undefined && operation === 'charge' && fields === 0) {
+    const planned = planCommand(keyOf, plans, charges)
+    if (planned !== undefined) return planned
+  }
   const items = new Items(keyOf)
   for (const charge of charges) {
     items.place(charge)
@@ -96,6 +113,33 @@ export function chargeCommand(
     items.words.push(String(units), policy.shadow ? '1' : '0', String(ahead), String(shares))
   }
   return items.command(operation, fields, OF_A_LIMIT * charges.length)
+}
+
+/** Charges by the script of their plan, if they have one and buy nothing ahead. */
+function planCommand(
+  keyOf: Encoding['keyOf'],
+  plans: Plans,
+  charges: readonly Purchase[]
+): Command | undefined {
+  const keys: string[] = []
+  const places: number[] = []
+  const policies: QuotaPolicy[] = []
+  const items: string[] = []
+  for (const { partition, policy, units, ahead = 0 } of charges) {
+    if (ahead > 0) return undefined
+    const key = keyOf(partition)
+    let index = keys.indexOf(key)
+    if (index < 0) index = keys.push(key) - 1
+    places.push(index + 1)
+    policies.push(policy)
+    items.push(String(units))
+    const told = plans.told(policy)
+    if (told !== undefined) items.push(...told)
+  }
+  const plan = plans.of(policies, places)
+  if (plan === undefined) return undefined
+  const numbers = OF_A_LIMIT * charges.length
+  return { operation: 'charge', plan, keys, fields: 0, items, patient: false, numbers }
 }
 
 export function settleCommand({ keyOf, fields }: Encoding, settlements: readonly Settlement[]): Command {
@@ -139,18 +183,17 @@ const OF_A_RECEIPT = 2
 /** The limits of a call about these charges, in their order. */
 export function limitsOf(charges: readonly Charge[], { numbers }: Reply): readonly ServiceLimit[] {
   return charges.map(({ policy, units }, i) => {
-    const [allowed, remaining, effectiveWindow, retryAfter, delay, at, charged] = numbers.slice(
-      i * OF_A_LIMIT
-    ) as [number, number, number, number, number, number, number]
+    const first = i * OF_A_LIMIT
+    const charged = numbers[first + 6]!
     return {
       policy,
       units,
-      allowed: allowed === 1,
-      remaining,
-      effectiveWindow,
-      retryAfter,
-      delay,
-      charges: charged > 0 ? [{ at, units: charged }] : NO_CHARGES
+      allowed: numbers[first] === 1,
+      remaining: numbers[first + 1]!,
+      effectiveWindow: numbers[first + 2]!,
+      retryAfter: numbers[first + 3]!,
+      delay: numbers[first + 4]!,
+      charges: charged > 0 ? [{ at: numbers[first + 5]!, units: charged }] : NO_CHARGES
     }
   })
 }

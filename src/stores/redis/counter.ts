@@ -9,6 +9,7 @@ import type { GuardedCalls } from './calls.js'
 import type { Keys } from './keys.js'
 import { chargeCommand, limitsOf, receiptsOf, renewCommand, resetCommand, settleCommand } from './command.js'
 import type { Command, Encoding, Purchase, Reply } from './command.js'
+import type { Plans } from './plans.js'
 import { StoreFailure } from '../guard/failure.js'
 
 type Attempted<T> = Later<T | StoreFailure>
@@ -28,11 +29,13 @@ export class RedisCounter implements FailingStore {
   readonly #calls: GuardedCalls
   readonly #keyOf: Encoding['keyOf']
   readonly #apart: boolean
+  readonly #plans: Plans | undefined
   readonly #fields = new Map<string, string>()
   #decisions = 0
 
-  /** `apart`: partitions are in different slots of a cluster. */
-  constructor(calls: GuardedCalls, keys: Keys, apart: boolean) {
+  /** `apart`: partitions are in different slots of a cluster. `plans`: which charges have a script of their own. */
+  constructor(calls: GuardedCalls, keys: Keys, apart: boolean, plans?: Plans) {
+    this.#plans = plans
     this.#calls = calls
     this.#keyOf = partition => keys.of(partition)
     this.#apart = apart
@@ -92,7 +95,7 @@ export class RedisCounter implements FailingStore {
   }
 
   #encoding(fields: number): Encoding {
-    return { keyOf: this.#keyOf, fields }
+    return { keyOf: this.#keyOf, fields, plans: this.#plans }
   }
 
   #charge(charges: readonly Purchase[]): Command {

@@ -1,8 +1,11 @@
+import { createHash } from 'node:crypto'
 import calculateSlot from 'cluster-key-slot'
 import { warnEviction, warnOldRedis, warnReplica } from '../../warnings.js'
 import { OLDEST, connect, connectNodes, dedicated, isCluster, readInfo } from './client.js'
 import type { RedisClient } from './client.js'
 import type { Command } from './command.js'
+import { planScript } from './plan-script.js'
+import type { Plan } from './plans.js'
 import { script } from './script.js'
 import { diagnose } from '../guard/failure.js'
 import type { Timing } from '../guard/timing.js'
@@ -22,6 +25,7 @@ export class ScriptClient {
   readonly #shared: boolean
   readonly #timing: Timing
   readonly #defined = new Set<number>()
+  readonly #plans = new Map<Plan, string>()
   readonly #advised = new Set<string>()
   #client: RedisClient | undefined
   #shebang = false
@@ -59,7 +63,7 @@ export class ScriptClient {
   async open(connected: () => Promise<void>): Promise<boolean> {
     const client = this.#shared ? this.#source : dedicated(this.#source)
     this.#client = client
-    this.#defined.clear()
+    this.#forget()
     this.#connected = connected
     let decide!: () => void
     const decided = new Promise<void>(resolve => (decide = resolve))
@@ -89,16 +93,22 @@ export class ScriptClient {
     else client.disconnect()
   }
 
-  /** Calls the script, which may reject. `fence` is the server's time after which it does nothing; 0: there is none. */
-  async execute(command: Command, time: number, fence: number): Promise<string> {
-    const { operation, keys, fields, items } = command
-    if (!this.#defined.has(keys.length)) this.#define(keys.length)
+  /**
+   * Calls the script, or that of a plan, which may reject. `fence` is the server's time after which it does nothing; 0: there is
+   * none. `time` is the caller's; 0: the server's counts.
+   */
+  execute({ operation, plan, keys, fields, items }: Command, time: number, fence: number): Promise<unknown> {
     const commands = this.#client as unknown as Record<
       string,
-      (...words: readonly string[]) => Promise<string>
+      (...words: readonly string[]) => Promise<unknown>
     >
+    if (plan !== undefined) {
+      const when = plan.clock === 'server' ? fence : time
+      return commands[this.#planned(plan)]!(...keys, String(when), ...items)
+    }
+    if (!this.#defined.has(keys.length)) this.#define(keys.length)
     const head = [operation, String(time), String(fence), String(fields)]
-    return commands[commandName(keys.length)]!(...keys, ...head, ...items)
+    return commands[inBytes(commandName(keys.length))]!(...keys, ...head, ...items)
   }
 
   /** The node of a cluster that has a key; `undefined`: there is but one, or nobody knows. */
@@ -113,10 +123,26 @@ export class ScriptClient {
     if (isCluster(client)) client.refreshSlotsCache()
   }
 
+  #forget(): void {
+    this.#defined.clear()
+    this.#plans.clear()
+  }
+
   /** A command for each number of keys: a client that bundles commands has to know which arguments are keys. */
   #define(keys: number): void {
     this.#defined.add(keys)
     this.#client!.defineCommand(commandName(keys), { lua: script(this.#shebang), numberOfKeys: keys })
+  }
+
+  /** The command of a plan. Its name is that of its text: others who share the client have plans of their own. */
+  #planned(plan: Plan): string {
+    const known = this.#plans.get(plan)
+    if (known !== undefined) return known
+    const lua = planScript(plan.parts, plan.clock, this.#shebang)
+    const name = `fastifyQuota_${createHash('sha1').update(lua).digest('hex')}`
+    this.#client!.defineCommand(name, { lua, numberOfKeys: plan.keys })
+    this.#plans.set(plan, inBytes(name))
+    return inBytes(name)
   }
 
   readonly #ready = (): void => void this.#prepare()
@@ -127,7 +153,7 @@ export class ScriptClient {
     const [info] = await Promise.all([this.#infoOf(client), this.#shared || connectNodes(client)])
     if (client !== this.#client) return
     const { shebang, version, evicts, replica } = readInfo(info)
-    if (shebang !== this.#shebang) this.#defined.clear()
+    if (shebang !== this.#shebang) this.#forget()
     this.#shebang = shebang
     this.#prepared = true
     if (this.#shared) for (let keys = 1; keys <= DEFINED; keys++) this.#define(keys)
@@ -175,3 +201,6 @@ export class ScriptClient {
 
 /** Unlike any command that others may have defined on a shared client. */
 const commandName = (keys: number): string => `fastifyQuota${keys}`
+
+/** What a client calls a command whose answer is bytes. */
+const inBytes = (name: string): string => `${name}Buffer`

@@ -1,26 +1,19 @@
 import { algorithms } from '../../algorithms/index.js'
-
-/** Milliseconds that a partition may be kept beyond its end, and how many of these may pass before that is renewed. */
-const MARGIN = 1000
-const SPARE = 500
+import { EXPIRY, LIVING, SERVER_TIME, lean } from './fragments.js'
 
 /**
  * What is asked of Redis: one call decides all charges, whatever their algorithms and partitions. The script reads all,
- * decides all, and then writes all or nothing. Its text is always the same; everything else is an argument, and everything
- * it answers is text, for Redis cuts numbers to integers of 64 bits and Lua prints 14 digits.
+ * decides all, and then writes all or nothing. Its text is always the same; everything else is an argument. It answers in
+ * doubles, for Redis cuts numbers to integers of 64 bits: whether it came too late, the time, and what it found.
  *
  * A partition is one hash with a field for each policy: when the state ends, in milliseconds of the epoch, and the state, in
  * MessagePack, which keeps integers exact and takes a tenth of the time of text.
  */
 const HARNESS = `
 local operation, now, fence, fields = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-if now == 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-end
-
-if fence > 0 and now > fence then return string.format('%.0f 1', now) end
-local answer = { string.format('%.0f 0', now) }
+if now == 0 then${SERVER_TIME}end
+if fence > 0 and now > fence then return struct.pack('<dd', 1, now) end
+local answer = { struct.pack('<dd', 0, now) }
 
 -- Partitions in the order of KEYS, and in each the slots of the policies that this call is about.
 local partitions = {}
@@ -65,11 +58,7 @@ local function policy()
   return entry
 end
 
--- A state counts as empty from its end on, however long Redis keeps it.
-local function living(text)
-  local ends, state = cmsgpack.unpack(text)
-  return ends > now and state or {}
-end
+${LIVING}
 
 local function read()
   for _, partition in ipairs(partitions) do
@@ -78,10 +67,20 @@ local function read()
       for i, name in ipairs(partition.names) do
         local found = partition.slots[name]
         found.text = texts[i]
-        found.state = texts[i] and living(texts[i]) or {}
+        found.state = living(texts[i])
       end
     end
   end
+end
+
+-- A twin may change the state that it is given.
+local function step(entry, state, units)
+  local allowed, after, remaining, effectiveWindow, retryAfter, delay, ttl =
+    entry.algorithm.step(state, entry.params, now, units)
+  return {
+    allowed = allowed, state = after, remaining = remaining, effectiveWindow = effectiveWindow,
+    retryAfter = retryAfter, delay = delay, ttl = ttl
+  }
 end
 
 local function keep(entry, step)
@@ -97,21 +96,7 @@ local function sweep(key)
   end
 end
 
--- How long the longest of all policies counts, of those that this call is not about, too.
-local function longest(key)
-  local all, ends = redis.call('HGETALL', key), 0
-  for i = 2, #all, 2 do ends = math.max(ends, (cmsgpack.unpack(all[i]))) end
-  return ends - now
-end
-
--- The expiry of a partition only moves later. It is moved ahead of need, so that a busy one is not told each time. One that
--- has none is new, or somebody has taken it away.
-local function expire(key, ttl)
-  local left = redis.call('PTTL', key)
-  if left == -1 then ttl = math.max(ttl, longest(key)) end
-  if left < ttl + ${SPARE} then redis.call('PEXPIRE', key, string.format('%.0f', ttl + ${MARGIN})) end
-end
-
+${EXPIRY}
 -- What grows comes first: Redis refuses that when it is out of memory, and then nothing is written.
 local function write()
   for _, partition in ipairs(partitions) do
@@ -124,8 +109,9 @@ local function write()
         ttl = math.max(ttl, found.ttl)
       end
     end
+    local left = redis.call('PTTL', partition.key)
     if #sets > 0 then redis.call('HSET', partition.key, unpack(sets)) end
-    if ttl > 0 then expire(partition.key, ttl) end
+    if ttl > 0 then expire(partition.key, left, ttl) end
   end
   for _, partition in ipairs(partitions) do
     for _, name in ipairs(partition.names) do
@@ -138,9 +124,9 @@ end
 
 local function tell(entry, step, charged)
   local receiptAt = entry.algorithm.receiptAt
-  answer[#answer + 1] = string.format(
-    '%d %.0f %.0f %.0f %.0f %.0f %.0f', step.allowed and 1 or 0, step.remaining, step.effectiveWindow,
-    step.retryAfter, step.delay, receiptAt and receiptAt(entry.params, now) or now, charged
+  answer[#answer + 1] = struct.pack(
+    '<ddddddd', step.allowed and 1 or 0, step.remaining, step.effectiveWindow, step.retryAfter, step.delay,
+    receiptAt and receiptAt(entry.params, now) or now, charged
   )
 end
 
@@ -172,23 +158,23 @@ if operation == 'charge' or operation == 'try' then
   read()
   local refused = operation == 'try'
   for _, entry in ipairs(entries) do
-    entry.step = entry.algorithm.step(entry.slot.state, entry.params, now, entry.units)
+    entry.step = step(entry, living(entry.slot.text), entry.units)
     if not entry.step.allowed and not entry.shadow then refused = true end
   end
   for _, entry in ipairs(entries) do
-    local step, charged = entry.step, 0
-    if refused and step.allowed then
-      step = entry.algorithm.step(entry.slot.state, entry.params, now, 0)
-    elseif step.allowed then
+    local found, charged = entry.step, 0
+    if refused and found.allowed then
+      found = step(entry, living(entry.slot.text), 0)
+    elseif found.allowed then
       charged = entry.units
-      local ahead = math.min(entry.ahead, math.floor(step.remaining / entry.share))
+      local ahead = math.min(entry.ahead, math.floor(found.remaining / entry.share))
       if ahead > 0 then
-        step = entry.algorithm.step(step.state, entry.params, now, ahead)
+        found = step(entry, found.state, ahead)
         charged = charged + ahead
       end
     end
-    keep(entry, step)
-    tell(entry, step, charged)
+    keep(entry, found)
+    tell(entry, found, charged)
   end
   if operation == 'charge' then write() end
 elseif operation == 'settle' then
@@ -205,9 +191,9 @@ elseif operation == 'settle' then
       more = math.min(-surplus, entry.algorithm.room(entry.slot.state, entry.params, now))
       surplus = -more
     end
-    local step = entry.algorithm.step(settled(entry, surplus), entry.params, now, 0)
-    keep(entry, step)
-    tell(entry, step, more)
+    local found = step(entry, settled(entry, surplus), 0)
+    keep(entry, found)
+    tell(entry, found, more)
   end
   write()
 elseif operation == 'renew' then
@@ -220,11 +206,11 @@ elseif operation == 'renew' then
     for _, charge in ipairs(entry.charges) do
       local renewed = entry.algorithm.renew(entry.slot.state, entry.params, now, charge)
       entry.slot.state = renewed.state
-      answer[#answer + 1] = string.format('%.0f %.0f', renewed.charge.at, renewed.charge.units)
+      answer[#answer + 1] = struct.pack('<dd', renewed.charge.at, renewed.charge.units)
     end
   end
   for _, entry in ipairs(entries) do
-    keep(entry, entry.algorithm.step(entry.slot.state, entry.params, now, 0))
+    keep(entry, step(entry, entry.slot.state, 0))
   end
   write()
 elseif operation == 'reset' then
@@ -233,13 +219,11 @@ else
   -- A probe: that it can be written to is part of a server's being well.
   for _, key in ipairs(KEYS) do redis.call('SET', key, 1, 'PX', 1000) end
 end
-return table.concat(answer, ' ')
+return table.concat(answer)
 `
 
 /** The script; `shebang` for servers that know it, which then refuse it before its first line if they cannot write. */
 export function script(shebang: boolean): string {
   const twins = [...algorithms.values()].map(({ name, lua }) => `['${name}'] = function ()\n${lua}\nend`)
-  const text = `local algorithms = {\n${twins.join(',\n')}\n}\n${HARNESS}`
-  const lean = text.replaceAll(/^ +/gm, '').replaceAll(/^--.*\n|^\n/gm, '')
-  return shebang ? `#!lua\n${lean}` : lean
+  return lean(`local charging = false\nlocal algorithms = {\n${twins.join(',\n')}\n}\n${HARNESS}`, shebang)
 }

@@ -126,8 +126,9 @@ t.test('what the script cannot have said is a fault, and told once', async t => 
     'return {}',
     'return false',
     "return 'OK'",
-    "return '5 0 nan'",
-    "return '5 0 1'"
+    "return '1 5'",
+    "return struct.pack('<dd', 0, 0 / 0)",
+    "return struct.pack('<ddd', 0, 5, 1)"
   ]) {
     const told: string[] = []
     const client = await opened(rewriting(clientOf(t, server), () => text))

@@ -10,11 +10,14 @@ import {
   resetCommand,
   settleCommand
 } from '../../../src/stores/redis/command.js'
+import { Plans } from '../../../src/stores/redis/plans.js'
+import { doubles } from './kit.js'
 
 const burst = compilePolicy('burst', { quota: 5, window: '10s' }, [])
 const bucket = compilePolicy('bucket', { quota: 7, window: '1h', algorithm: 'token-bucket' }, [])
 const slots = compilePolicy('slots', { quota: 3, algorithm: 'concurrency', holdFor: '20s' }, [])
 const shadow = compilePolicy('shadow', { quota: 9, window: '1m', mode: 'shadow' }, [])
+const T0 = 1_753_900_000_123
 const encoding = { keyOf: (partition: string) => `key of ${partition}`, fields: 4 }
 
 /** What the script reads of a policy: its field, its algorithm, and five parameters. */
@@ -99,37 +102,37 @@ t.test('a quota of a plan has words of its own', async t => {
   t.equal(item(plan.withQuota(6))[1], item(plan.withQuota(5))[1], 'and the same field')
 })
 
-t.test('a reply is the time there, whether it came too late, and numbers', async t => {
-  t.strictSame(decode('1753900000123 0', 0), { now: 1_753_900_000_123, fenced: false, numbers: [] })
-  t.strictSame(decode('1753900000123 1', 7), { now: 1_753_900_000_123, fenced: true, numbers: [] })
-  t.strictSame(decode('1 0 9007199254740991 -1', 2), { now: 1, fenced: false, numbers: [2 ** 53 - 1, -1] })
+t.test('a reply is whether it came too late, the time there, and numbers', async t => {
+  t.strictSame(decode(doubles(0, T0), 0), { now: T0, fenced: false, numbers: [] })
+  t.strictSame(decode(doubles(1, T0), 7), { now: T0, fenced: true, numbers: [] })
+  t.strictSame(decode(doubles(0, 1, 2 ** 53 - 1, -1), 2), {
+    now: 1,
+    fenced: false,
+    numbers: [2 ** 53 - 1, -1]
+  })
 })
 
 t.test('what the script cannot have said is no reply', async t => {
-  const nonsense = [
-    undefined,
-    null,
-    7,
-    [],
-    ['5 0'],
-    '',
-    ' ',
-    '5',
-    '5 2',
-    'nan 0',
-    '5 0 nan',
-    '5 0 1.5',
-    '5 0 1 ',
-    '-5 0'
-  ]
+  const nonsense = [undefined, null, 7, [], '5 0', doubles(0, 5).toString('latin1'), new Float64Array([0, 5])]
   for (const answer of nonsense) t.equal(decode(answer, 0), undefined, String(answer))
-  for (const answer of ['5 0', '5 0 1', '5 0 1 2 3', '5 1 1 2', '5 0 1 9007199254740993']) {
-    t.equal(decode(answer, 2), undefined, `${answer}, where two numbers are expected`)
-  }
+  const strange = [[], [0], [2, 5], [-1, 5], [0.5, 5], [NaN, 5], [0, NaN], [0, 1.5], [0, -5], [0, Infinity]]
+  for (const numbers of strange) t.equal(decode(doubles(...numbers), 0), undefined, String(numbers))
+  for (const bytes of [doubles(0, 5).subarray(0, 15), Buffer.concat([doubles(0, 5), Buffer.from('\0')])])
+    t.equal(decode(bytes, 0), undefined, `${bytes.length} bytes`)
+  const others = [
+    [0, 5],
+    [0, 5, 1],
+    [0, 5, 1, 2, 3],
+    [1, 5, 1, 2],
+    [0, 5, 1, 2 ** 53],
+    [0, 5, 0.5, 1]
+  ]
+  for (const numbers of others)
+    t.equal(decode(doubles(...numbers), 2), undefined, `${numbers.join(' ')}, where two numbers are expected`)
 })
 
 t.test('the numbers of a charge are seven, the last two its receipt', async t => {
-  const reply = decode('5 0 1 3 10000 0 0 5 2 0 0 0 -2 0 25 0', 14)!
+  const reply = decode(doubles(0, 5, 1, 3, 10_000, 0, 0, 5, 2, 0, 0, 0, -2, 0, 25, 0), 14)!
   const charges = [
     { partition: 'a', policy: burst, units: 2 },
     { partition: 'a', policy: slots, units: 1 }
@@ -166,9 +169,40 @@ t.test('what has ended is renewed for no units, which is no receipt', async t =>
     { ...lease, charges: [] },
     { ...lease, charges: [one] }
   ]
-  t.strictSame(receiptsOf(leases, decode('5 0 25 0 25 2 25 1', 6)!), [
+  t.strictSame(receiptsOf(leases, decode(doubles(0, 5, 25, 0, 25, 2, 25, 1), 6)!), [
     [{ at: 25, units: 2 }],
     [],
     [{ at: 25, units: 1 }]
   ])
+})
+
+t.test('a charge of a plan says its units only, and parameters that are not always the same', async t => {
+  const plan = compilePolicy('plan', { quota: () => 1, window: '10s' }, [])
+  const planned = { ...encoding, fields: 0, plans: new Plans('server') }
+  const charges = [
+    { partition: 'a', policy: burst, units: 2 },
+    { partition: 'b', policy: plan.withQuota(5), units: 1 },
+    { partition: 'a', policy: shadow, units: 0, ahead: 0, shares: 4 }
+  ]
+  const command = chargeCommand(planned, 'charge', charges)
+  t.match(command, {
+    operation: 'charge',
+    keys: ['key of a', 'key of b'],
+    fields: 0,
+    items: ['2', '1', '5', '10000', '10', '0'],
+    patient: false,
+    numbers: 21
+  })
+  t.equal(command.plan?.keys, 2)
+  t.equal(chargeCommand(planned, 'charge', charges).plan, command.plan, 'it is the same each time')
+})
+
+t.test('what is more than charges is for the script for everything', async t => {
+  const planned = { ...encoding, fields: 0, plans: new Plans('server') }
+  const charge = { partition: 'a', policy: burst, units: 1 }
+  t.equal(chargeCommand(planned, 'try', [charge]).plan, undefined)
+  t.equal(chargeCommand({ ...planned, fields: 4 }, 'charge', [charge]).plan, undefined, 'a sweep')
+  t.equal(chargeCommand(planned, 'charge', [{ ...charge, ahead: 1 }]).plan, undefined, 'a batch')
+  t.equal(chargeCommand(planned, 'charge', [charge, charge]).plan, undefined, 'one policy twice')
+  t.equal(chargeCommand(encoding, 'charge', [charge]).plan, undefined)
 })

@@ -5,6 +5,7 @@ import { STORE_CHANNEL } from '../../../src/store.js'
 import type { StoreChange } from '../../../src/store.js'
 import type { Timing } from '../../../src/stores/guard/timing.js'
 import { redisStore } from '../../../src/stores/redis.js'
+import { decode } from '../../../src/stores/redis/command.js'
 import type { RedisStore, RedisStoreOptions } from '../../../src/stores/redis.js'
 import type { RedisClient } from '../../../src/stores/redis/client.js'
 import type { Owner } from '../../redis/servers.js'
@@ -40,6 +41,16 @@ export async function openStore(
   owner.teardown(() => store.close())
   await store.open()
   return store
+}
+
+/** Numbers as the scripts answer them. */
+export const doubles = (...numbers: readonly number[]): Buffer =>
+  Buffer.from(new Float64Array(numbers).buffer)
+
+/** Whether bytes are the answer to a probe: the time there, and that it came in time. */
+export function isWell(answer: unknown): boolean {
+  const { now, fenced } = decode(answer, 0) ?? { now: 0, fenced: true }
+  return now > 1e12 && !fenced
 }
 
 export type Rewrite = (text: string) => string

@@ -4,12 +4,15 @@ import type { Test } from 'tap'
 import { realTiming } from '../../../src/stores/guard/timing.js'
 import type { Timing } from '../../../src/stores/guard/timing.js'
 import type { RedisClient } from '../../../src/stores/redis/client.js'
+import { compilePolicy } from '../../../src/policy.js'
+import { chargeCommand, decode } from '../../../src/stores/redis/command.js'
 import type { Command } from '../../../src/stores/redis/command.js'
+import { Plans } from '../../../src/stores/redis/plans.js'
 import { ScriptClient } from '../../../src/stores/redis/script-client.js'
 import { watchWarnings } from '../../plugin/kit.js'
 import { startProxy } from '../../redis/proxy.js'
 import { startRedis, startReplica } from '../../redis/servers.js'
-import { StillTime, clientOf, until } from './kit.js'
+import { StillTime, clientOf, isWell, until } from './kit.js'
 
 t.setTimeout(120_000)
 
@@ -49,7 +52,7 @@ t.test('it connects on its own, and is ready when that is over', async t => {
   await client.open(nobody)
   t.equal(client.ready, true)
   t.equal(client.closed, false)
-  t.match(await client.execute(probe('own'), 0, 0), /^\d{13} 0$/)
+  t.ok(isWell(await client.execute(probe('own'), 0, 0)))
   t.ok((await connected()).includes('fastify-quota'))
   t.equal(source.status, 'wait', 'the client it was given is not touched')
 
@@ -65,7 +68,7 @@ t.test('it can be opened again', async t => {
   for (let i = 0; i < 3; i++) {
     await client.open(nobody)
     t.equal(client.ready, true)
-    t.match(await client.execute(probe('again'), 0, 0), / 0$/)
+    t.ok(isWell(await client.execute(probe('again'), 0, 0)))
     client.close()
     t.equal(client.ready, false)
   }
@@ -81,7 +84,7 @@ t.test("or it shares the application's connection, which it does not end", async
     const client = scripting(t, source, 'shared')
     await client.open(nobody)
     t.equal(client.ready, true)
-    t.match(await client.execute(probe('shared'), 0, 0), / 0$/)
+    t.ok(isWell(await client.execute(probe('shared'), 0, 0)))
     t.notSame(listeners(), before)
     client.close()
     t.strictSame(listeners(), before, 'and leaves nothing behind')
@@ -111,7 +114,7 @@ t.test('each new connection is told of, and no other', async t => {
     proxy.cut()
     await until('a new connection', () => told === times)
     t.equal(client.ready, true)
-    t.match(await client.execute(probe('after a cut'), 0, 0), / 0$/)
+    t.ok(isWell(await client.execute(probe('after a cut'), 0, 0)))
   }
   client.close()
   proxy.cut()
@@ -132,8 +135,61 @@ t.test('the script is sent once for a number of keys, then its digest', async t 
   t.equal(await calls('evalsha'), '4')
 
   await server.command('SCRIPT', 'FLUSH')
-  t.match(await client.execute(probe('a'), 0, 0), / 0$/, 'a server that has forgotten it is told again')
+  t.ok(isWell(await client.execute(probe('a'), 0, 0)), 'a server that has forgotten it is told again')
   t.equal(await calls('eval'), '3')
+})
+
+t.test(
+  'the script of a plan is sent once, and again to who has forgotten it or is another server',
+  async t => {
+    const burst = compilePolicy('burst', { quota: 1_000_000, window: '1h' }, [])
+    for (const connection of ['dedicated', 'shared'] as const) {
+      const proxy = await startProxy(t, server)
+      const client = scripting(t, clientOf(t, proxy, { lazyConnect: true }), connection)
+      let told = 0
+      await client.open(async () => void told++)
+      const plans = new Plans('server')
+      const charge = async (key: string): Promise<void> => {
+        const encoding = { keyOf: () => `${connection} ${key}`, fields: 0, plans }
+        const command = chargeCommand(encoding, 'charge', [{ partition: key, policy: burst, units: 1 }])
+        t.ok(command.plan)
+        t.match(decode(await client.execute(command, 0, 0), 7), { fenced: false }, key)
+      }
+      await server.command('CONFIG', 'RESETSTAT')
+      const calls = async (): Promise<readonly (string | undefined)[]> => {
+        const stats = await server.command('INFO', 'commandstats')
+        return ['eval', 'evalsha'].map(
+          name => new RegExp(`^cmdstat_${name}:calls=(\\d+)`, 'm').exec(stats)?.[1]
+        )
+      }
+      for (const key of ['a', 'b', 'c']) await charge(key)
+      t.strictSame(await calls(), ['1', '2'])
+      await server.command('SCRIPT', 'FLUSH')
+      await charge('a')
+      t.strictSame(await calls(), ['2', '3'], 'a server that has forgotten it')
+      proxy.cut()
+      await until('another connection', () => told === 2 && client.ready)
+      await charge('a')
+      t.strictSame(await calls(), ['3', '3'], 'another connection')
+      client.close()
+      await client.open(async () => {})
+      await charge('a')
+    }
+  }
+)
+
+t.test('two stores that share a connection do not mix up their plans', async t => {
+  const source = clientOf(t, server)
+  const charged = async (quota: number): Promise<number> => {
+    const client = scripting(t, source, 'shared')
+    await client.open(nobody)
+    const encoding = { keyOf: () => `quota ${quota}`, fields: 0, plans: new Plans('server') }
+    const policy = compilePolicy('any', { quota, window: '1h' }, [])
+    const command = chargeCommand(encoding, 'charge', [{ partition: 'p', policy, units: 1 }])
+    await client.execute(command, 0, 0)
+    return decode(await client.execute(command, 0, 0), 7)!.numbers[1]!
+  }
+  t.strictSame([await charged(10), await charged(20), await charged(10)], [8, 18, 6])
 })
 
 t.test('the start of an app does not wait for a server that is not there', async t => {
@@ -220,12 +276,12 @@ function definitions(source: Redis): readonly string[] {
 t.test('an older server gets the script without its first line, and advice if it is too old', async t => {
   const warnings = watchWarnings(t)
   const table = [
-    ['4.0.14', 'local algorithms = {', ['FST_QUOTA_REDIS_VERSION']],
-    ['5.0.14', 'local algorithms = {', []],
-    ['6.2.14', 'local algorithms = {', []],
+    ['4.0.14', 'local charging = false', ['FST_QUOTA_REDIS_VERSION']],
+    ['5.0.14', 'local charging = false', []],
+    ['6.2.14', 'local charging = false', []],
     ['7.0.0', '#!lua', []],
     ['8.2.1', '#!lua', []],
-    ['nobody knows', 'local algorithms = {', []]
+    ['nobody knows', 'local charging = false', []]
   ] as const
   for (const [version, firstLine, codes] of table) {
     const before = (await warnings.heard()).length
@@ -234,7 +290,7 @@ t.test('an older server gets the script without its first line, and advice if it
     const said = saying(source, info => info.replace(/^redis_version:.*$/m, `redis_version:${version}`))
     const client = scripting(t, said, 'shared')
     await client.open(nobody)
-    t.match(await client.execute(probe('old'), 0, 0), / 0$/, version)
+    t.ok(isWell(await client.execute(probe('old'), 0, 0)), version)
     t.strictSame(defined, [firstLine])
     t.strictSame(
       (await warnings.heard()).slice(before).map(({ code }) => code),
@@ -264,9 +320,9 @@ t.test('another server may know another script', async t => {
       version = next
       proxy.cut()
       await until('another connection', () => told === i + 2)
-      t.match(await client.execute(probe('failover'), 0, 0), / 0$/)
+      t.ok(isWell(await client.execute(probe('failover'), 0, 0)))
     }
-    t.strictSame(defined, ['#!lua', 'local algorithms = {'], connection)
+    t.strictSame(defined, ['#!lua', 'local charging = false'], connection)
   }
 })
 
@@ -320,7 +376,7 @@ t.test('what may not be asked, or is not answered, is taken to be in order', asy
   await opening
   await until('the connection', () => told)
   t.equal(client.ready, true)
-  t.match(await client.execute(probe('quiet'), 0, 0), / 0$/)
+  t.ok(isWell(await client.execute(probe('quiet'), 0, 0)))
   t.strictSame(await warnings.heard(), [])
 })
 

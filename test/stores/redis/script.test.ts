@@ -6,7 +6,7 @@ import { chargeCommand, decode } from '../../../src/stores/redis/command.js'
 import type { Command, Reply } from '../../../src/stores/redis/command.js'
 import { script } from '../../../src/stores/redis/script.js'
 import { startRedis } from '../../redis/servers.js'
-import { clientOf } from './kit.js'
+import { clientOf, doubles } from './kit.js'
 
 t.setTimeout(120_000)
 
@@ -22,9 +22,9 @@ async function call(
   fence: number = 0
 ): Promise<Reply> {
   const head = [operation, time, fence, fields]
-  const text = (await redis.eval(script(true), keys.length, ...keys, ...head, ...items)) as string
-  const reply = decode(text, numbers)
-  if (reply === undefined) throw new Error(`the script has answered ${text}`)
+  const bytes = await redis.callBuffer('EVAL', script(true), keys.length, ...keys, ...head, ...items)
+  const reply = decode(bytes, numbers)
+  if (reply === undefined) throw new Error(`the script has answered ${String(bytes)}`)
   return reply
 }
 
@@ -64,10 +64,11 @@ t.test('servers take it with its first line and without', async t => {
     t.match(await redis.script('LOAD', text), /^[0-9a-f]{40}$/)
 })
 
-t.test('an answer is text, the time first', async t => {
+t.test('an answer is doubles, the time second', async t => {
   const command = charging('charge', 2, () => 'an answer')
-  const text = await redis.eval(script(true), 1, ...command.keys, 'charge', T0, 0, 0, ...command.items)
-  t.equal(text, `${T0} 0 1 3 10000 0 0 ${T0} 2`)
+  const head = ['charge', T0, 0, 0]
+  const bytes = await redis.callBuffer('EVAL', script(true), 1, ...command.keys, ...head, ...command.items)
+  t.same(bytes, doubles(0, T0, 1, 3, 10_000, 0, 0, T0, 2))
 })
 
 t.test("0 is the server's own time, to the millisecond", async t => {
