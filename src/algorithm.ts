@@ -38,8 +38,9 @@ export interface Algorithm {
   ): { readonly state: State; readonly charge: Receipt }
   /**
    * The same functions in Lua 5.1, line by line, for a store that decides where its data is: a chunk that returns a table
-   * with `step`, `settle`, `room` and, where there are any, `receiptAt` and `renew`. Lists are tables that start at 1; an
-   * empty one is the state of who has spent nothing.
+   * with `step`, `settle`, `room` and, where there are any, `receiptAt` and `renew`; where `charging` is true, just `step` and
+   * `receiptAt`. There, `step` returns what it tells as values, in the order of {@link Step}, and a state that is passed may
+   * be changed in place. Lists are tables that start at 1; an empty one is the state of who has spent nothing.
    */
   readonly lua: string
 }

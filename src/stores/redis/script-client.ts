@@ -97,7 +97,11 @@ export class ScriptClient {
    * Calls the script, or that of a plan, which may reject. `fence` is the server's time after which it does nothing; 0: there is
    * none. `time` is the caller's; 0: the server's counts.
    */
-  execute({ operation, plan, keys, fields, items }: Command, time: number, fence: number): Promise<unknown> {
+  async execute(
+    { operation, plan, keys, fields, items }: Command,
+    time: number,
+    fence: number
+  ): Promise<unknown> {
     const commands = this.#client as unknown as Record<
       string,
       (...words: readonly string[]) => Promise<unknown>
