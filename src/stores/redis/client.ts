@@ -105,7 +105,7 @@ function attend(client: Connecting): void {
 }
 
 /** Calls that are sent at once, at most: the server should begin with them while others are made. */
-const TOGETHER = 8
+const TOGETHER = 4
 
 /**
  * Sends what is written in one turn together: half of what a call costs a process, and a good part of what it costs the
