@@ -2,7 +2,17 @@ import { channel } from 'node:diagnostics_channel'
 import type { Receipt } from '../algorithm.js'
 import { FST_QUOTA_OPTION } from '../errors.js'
 import type { Later } from '../later.js'
-import { asDuration, asInteger, asObject, asOneOf, knownKeys, outline, refuser, show } from '../options.js'
+import {
+  asDuration,
+  asInteger,
+  asObject,
+  asOneOf,
+  knownKeys,
+  outline,
+  refuser,
+  show,
+  showDuration
+} from '../options.js'
 import type { Refuse } from '../options.js'
 import type { Duration } from '../policy-options.js'
 import type { QuotaPolicy } from '../policy.js'
@@ -253,14 +263,16 @@ function bundles({ options }: Partial<RedisClient>, connection: 'dedicated' | 's
 }
 
 function checkClient(refuse: Refuse, client: unknown): void {
-  if (typeof client !== 'object' || client === null) {
-    refuse(`the first argument must be a client of ioredis, such as app.redis, got ${show(client)}`)
-  }
-  const missing = METHODS.filter(name => typeof (client as Record<string, unknown>)[name] !== 'function')
+  const rule = 'the first argument must be a client of ioredis, such as app.redis, got'
+  if (client === undefined) refuse(`${rule} undefined: register @fastify/redis first, with await`)
+  if (typeof client !== 'object' || client === null) refuse(`${rule} ${show(client)}`)
+  const missing = missingIn(client)
   if (missing.length > 0) {
-    refuse(
-      `the first argument must be a client of ioredis, such as app.redis, got ${outline(client)} without ${missing.join(', ')}`
+    const namespace = Object.keys(client).find(
+      name => missingIn((client as Record<string, unknown>)[name]).length === 0
     )
+    const hint = namespace === undefined ? '' : `; it has one called ${show(namespace)}`
+    refuse(`${rule} ${outline(client)} without ${missing.join(', ')}${hint}`)
   }
   const { keyPrefix } = ((client as Partial<RedisClient>).options ?? {}) as { readonly keyPrefix?: unknown }
   if (typeof keyPrefix === 'string' && /[{}]/.test(keyPrefix)) {
@@ -270,7 +282,12 @@ function checkClient(refuse: Refuse, client: unknown): void {
   }
 }
 
+/** What is missing for it to be a client. */
+const missingIn = (client: unknown): readonly string[] =>
+  METHODS.filter(name => typeof (client as Record<string, unknown> | undefined)?.[name] !== 'function')
+
 function readOptions(refuse: Refuse, written: unknown, client: RedisClient): Settings {
+  if (written === undefined) refuse('options must be an object, with onFailure and secret, got undefined')
   const options = asObject(refuse, 'options', unspoken(written))
   const spoken = Object.entries(options).map(([option, value]) => [option, unspoken(value)])
   knownKeys(refuse, Object.fromEntries(spoken) as Record<string, unknown>, OPTIONS, HABITS)
@@ -325,5 +342,7 @@ function readPrefix(refuse: Refuse, prefix: unknown): string {
 
 function readDeadline(refuse: Refuse, value: unknown): number {
   const deadline = asDuration(refuse, 'deadline', value)
-  return deadline <= LONGEST_DEADLINE ? deadline : refuse(`deadline must be at most 10s, got ${show(value)}`)
+  return deadline <= LONGEST_DEADLINE
+    ? deadline
+    : refuse(`deadline must be at most 10s, got ${showDuration(value)}`)
 }

@@ -108,6 +108,7 @@ t.test('options that are wrong are refused, with what was expected', async t => 
     [{ instances: 0 }, 'instances must be an integer from 1 to 1000000, got 0'],
     [{ instances: '2' }, 'instances must be an integer from 1 to 1000000, got "2"'],
     [{ deadline: '11s' }, 'deadline must be at most 10s, got "11s"'],
+    [{ deadline: 50 }, 'deadline must be at most 10s, got 50, which is in seconds'],
     [
       { deadline: 0.05 },
       "deadline must be whole seconds or a duration like '500ms', '10s', '1m', '2h' or '1d', more than 0 and at most 36525d, got 0.05"
@@ -130,7 +131,7 @@ t.test('options that are wrong are refused, with what was expected', async t => 
     ]
   ]
   for (const [options, message] of table) refused(t, nowhere, { ...PATIENT, ...options }, message)
-  refused(t, nowhere, undefined, 'options must be an object, got undefined')
+  refused(t, nowhere, undefined, 'options must be an object, with onFailure and secret, got undefined')
   refused(t, nowhere, [], 'options must be an object, got []')
 })
 
@@ -182,7 +183,7 @@ t.test(
 t.test('what is no client is refused', async t => {
   const about = 'the first argument must be a client of ioredis, such as app.redis, got'
   const methods = 'defineCommand, duplicate, connect, disconnect, info, on, off'
-  refused(t, undefined, PATIENT, `${about} undefined`)
+  refused(t, undefined, PATIENT, `${about} undefined: register @fastify/redis first, with await`)
   refused(t, 'redis://user:password@host', PATIENT, `${about} "redis://user:password@host"`)
   refused(t, Redis, PATIENT, `${about} a function`)
   refused(
@@ -191,6 +192,8 @@ t.test('what is no client is refused', async t => {
     PATIENT,
     `${about} an object with "host", "password" without ${methods}`
   )
+  const decorated = { q: new Redis({ lazyConnect: true }) }
+  refused(t, decorated, PATIENT, `${about} an object with "q" without ${methods}; it has one called "q"`)
   refused(t, new Map(), PATIENT, `${about} an instance of Map without ${methods}`)
   refused(
     t,
