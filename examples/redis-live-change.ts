@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import redis from '@fastify/redis'
 import Fastify from 'fastify'
 import quota, { redisStore } from 'fastify-quota'
@@ -21,7 +22,14 @@ export async function build(): Promise<FastifyInstance> {
   // A connection that listens does nothing else.
   const changes = app.redis.duplicate()
   for (const client of [app.redis, changes]) client.on('error', ({ message }: Error) => app.log.warn(message))
-  changes.on('message', (_channel, text: string) => app.quota.update(JSON.parse(text) as UpdateOptions))
+  changes.on('message', (_channel, text: string) => {
+    try {
+      app.quota.update(JSON.parse(text) as UpdateOptions)
+    } catch (error) {
+      // Such as a policy that this process does not have yet, while a new version is rolled out.
+      app.log.error(error)
+    }
+  })
   await changes.subscribe(CHANNEL)
   app.addHook('onClose', async () => changes.disconnect())
 
@@ -33,14 +41,16 @@ export async function build(): Promise<FastifyInstance> {
     { config: { quota: false } },
     async (request, reply) => {
       const update: UpdateOptions = { policies: request.body }
+      let changed
       try {
-        const changed = app.quota.update(update)
-        await app.redis.publish(CHANNEL, JSON.stringify(update))
-        return changed
+        changed = app.quota.update(update)
       } catch (error) {
         // What is wrong here is wrong everywhere: nobody hears of it.
         return reply.code(400).send({ error: (error as Error).message })
       }
+      const told = app.redis.publish(CHANNEL, JSON.stringify(update)).then(() => true)
+      if (await Promise.race([told.catch(() => false), setTimeout(1000, false)])) return changed
+      return reply.code(503).send({ error: 'changed in this process only: Redis does not answer' })
     }
   )
 

@@ -113,7 +113,7 @@ function bodyLength({ headers, raw }: FastifyRequest): number | undefined {
 }
 
 /** The mistake that is made most with a `cost`. */
-const NO_BODY_YET = "; its body is not read yet: a cost that is read from it needs hook: 'preHandler'"
+const NO_BODY_YET = "; its body is not read yet: if the cost is read from it, it needs hook: 'preHandler'"
 
 function costOf(
   faults: OperatorFaults,

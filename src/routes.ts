@@ -16,16 +16,20 @@ export interface PolicyTerms {
   readonly quota: number | 'by request'
   /** Milliseconds; `undefined`: what counts at once has none. */
   readonly window: number | undefined
+  /** As it is written; an exact log is `'sliding-window-log'`, however it was asked for. */
   readonly algorithm: AlgorithmName
+  /** `'shadow'`: it refuses nothing. */
   readonly mode: 'enforce' | 'shadow'
 }
 
 /** One of its policies, and what it is there. */
 export interface PolicyReport extends PolicyTerms {
   readonly name: string
+  /** What is counted, such as `requests`. */
   readonly unit: string
   /** As it was written: `ip`, `firstOf(user, ip)`. */
   readonly partition: string
+  /** Where in a request's life it is decided on this route. */
   readonly hook: Hook
   /** `'body length'`: what a policy in `content-bytes` charges unless it has a `cost`. */
   readonly cost: Cost | 'body length'

@@ -29,14 +29,11 @@ export interface Warnings {
   readonly newcomers: Once
   readonly noRoutes: Once
   readonly unlimited: Once
-  /** Gives more, each as often as it is here. */
+  /** Gives more, each message once. */
   give(advice: readonly Advice[]): void
-  /** What was given so far, of much the first. */
+  /** What was given so far. */
   readonly given: readonly Advice[]
 }
-
-/** What is remembered of it: an app may be updated, and advised, for ever. */
-const REMEMBERED = 100
 
 /**
  * Advice that has to be heard although an app may have no logger: process warnings, each once for an app. They are made
@@ -44,8 +41,14 @@ const REMEMBERED = 100
  */
 export function createWarnings(): Warnings {
   const given: Advice[] = []
-  const remember = (...advice: readonly Advice[]): void =>
-    void given.push(...advice.slice(0, REMEMBERED - given.length))
+  const messages = new Set<string>()
+  /** Whether it is new. */
+  const remember = (advice: Advice): boolean => {
+    if (messages.has(advice.message)) return false
+    messages.add(advice.message)
+    given.push(advice)
+    return true
+  }
   const once = (code: string, message: string): Once => {
     const item = warning(code, message)
     const advise = (...details: readonly [first?: string, second?: string, third?: string]): void => {
@@ -59,8 +62,7 @@ export function createWarnings(): Warnings {
   return {
     given,
     give(advice) {
-      for (const { code, message } of advice) warning(code, message)()
-      remember(...advice)
+      for (const each of advice) if (remember(each)) warning(each.code, each.message)()
     },
     earlyRoutes: once(
       'FST_QUOTA_EARLY_ROUTES',

@@ -71,6 +71,10 @@ t.test('redis-live-change: what is changed in one process is changed in all, if 
   t.equal(wrong.statusCode, 400)
   t.match(wrong.json(), { error: /did you mean "quota"\?/ })
   t.strictSame(quotas(), [5, 5])
+  for (const text of ['no JSON', '{"policies":{"later":"5/1m"}}'])
+    await one.redis.publish('quota-changes', text)
+  await put({ default: { quota: 6 } })
+  await eventually(t, 'what one does not understand ends no process', async () => quotas()[1] === 6)
   one.redis.emit('error', new Error('the connection was lost'))
   t.equal((await one.inject('/')).statusCode, 200, 'what a client tells of its connection is logged')
 })
@@ -152,7 +156,7 @@ t.test('redis-batches: most requests ask nobody', async t => {
 
 async function scriptCalls(): Promise<number> {
   const [, calls] = /cmdstat_evalsha:calls=(\d+)/.exec(await server.command('INFO', 'commandstats')) ?? []
-  return Number(calls)
+  return Number(calls ?? 0)
 }
 
 t.test('the permissions that the README lists are those that a store needs', async t => {

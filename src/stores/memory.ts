@@ -9,6 +9,7 @@ import { fullWarning } from '../warnings.js'
 import type { Cells } from './memory/cells.js'
 import { Partitions, SHARED_ROW } from './memory/partitions.js'
 import type { Bounds } from './memory/partitions.js'
+import { NO_ROW } from './memory/rows.js'
 
 export interface MemoryStoreOptions {
   /**
@@ -16,7 +17,10 @@ export interface MemoryStoreOptions {
    * somebody who has at least half of every quota left; if there is nobody, newcomers share one quota.
    */
   readonly maxPartitions?: number
-  /** Bytes that they take at most, as estimated; 1024 or more; default: what they need. */
+  /**
+   * Bytes, as estimated, from which on there is no room for newcomers; 1024 or more; default: none. What those who are held
+   * have counted may grow beyond it, above all in exact logs.
+   */
   readonly maxBytes?: number
 }
 
@@ -172,7 +176,7 @@ export class MemoryStore implements Store {
     const now = this.#clock()
     const limits = places.map(({ partition, policy }) => {
       const row = this.#partitions.find(partition)
-      const state = row === SHARED_ROW ? EMPTY : this.#partitions.cells(policy).read(row)
+      const state = row === NO_ROW ? EMPTY : this.#partitions.cells(policy).read(row)
       return serviceLimit(policy, policy.algorithm.step(state, policy.params, now, 0), 0, NO_CHARGES)
     })
     return { limits, source: 'memory' }
@@ -181,7 +185,7 @@ export class MemoryStore implements Store {
   reset(places: readonly Place[]): void {
     for (const { partition, policy } of places) {
       const row = this.#partitions.find(partition)
-      if (row !== SHARED_ROW) this.#partitions.keep(row, this.#partitions.cells(policy), EMPTY)
+      if (row !== NO_ROW) this.#partitions.keep(row, this.#partitions.cells(policy), EMPTY)
     }
   }
 
@@ -193,17 +197,23 @@ export class MemoryStore implements Store {
   }
 
   /**
-   * The rows of the partitions of one call, until the next call. A new one is held at once, and swept if nothing is written
-   * to it.
+   * The rows of the partitions of one call, until the next call. A new one is held once all others are known, which must not
+   * make room for it, and swept if nothing is written to it.
    */
   #rowsOf(places: readonly { readonly partition: string }[], now: number): readonly number[] {
     const rows = this.#rows
-    for (let i = 0; i < places.length; i++) {
-      const { partition } = places[i]!
-      rows[i] =
-        i > 0 && partition === places[i - 1]!.partition
-          ? rows[i - 1]!
-          : this.#partitions.find(partition) || this.#partitions.hold(partition, now, rows.slice(0, i))
+    const { length } = places
+    let isKnown = true
+    for (let i = 0; i < length; i++) {
+      rows[i] = isAgain(places, i) ? rows[i - 1]! : this.#partitions.find(places[i]!.partition)
+      if (rows[i] === NO_ROW) isKnown = false
+    }
+    if (isKnown) return rows
+    rows.length = length
+    for (let i = 0; i < length; i++) {
+      if (rows[i] !== NO_ROW) continue
+      const taken = rows.filter(row => row !== NO_ROW)
+      rows[i] = isAgain(places, i) ? rows[i - 1]! : this.#partitions.hold(places[i]!.partition, now, taken)
     }
     return rows
   }
@@ -280,6 +290,10 @@ export class MemoryStore implements Store {
     return row === SHARED_ROW ? [receipt] : this.#latest
   }
 }
+
+/** Whether a place is in the same partition as the one before. */
+const isAgain = (places: readonly { readonly partition: string }[], i: number): boolean =>
+  i > 0 && places[i]!.partition === places[i - 1]!.partition
 
 const NO_CHARGES: readonly Receipt[] = Object.freeze([])
 

@@ -126,8 +126,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     fault: 'what time alone has changed is not kept',
     file: 'stores/memory.js',
-    text: 'if (step.state !== state)',
-    replacement: 'if (false)',
+    text: 'if (step.state !== state || !step.allowed)',
+    replacement: 'if (!step.allowed)',
     found: 'clock'
   },
   {

@@ -54,7 +54,11 @@ export async function start(owner: Owner, port: number, policies: Policies): Pro
     env: { ...process.env, NODE_OPTIONS: '', NODE_V8_COVERAGE: '' }
   })
   owner.teardown(() => child.kill('SIGKILL'))
-  const next = async <T>(): Promise<T> => ((await once(child, 'message')) as [T])[0]
+  const gone = once(child, 'exit').then(([code]) => {
+    throw new Error(`the process has ended with ${String(code)}`)
+  })
+  gone.catch(() => {})
+  const next = async <T>(): Promise<T> => ((await Promise.race([once(child, 'message'), gone])) as [T])[0]
   const { origin } = await next<{ readonly origin: string }>()
   const ask = async <T>(question: object): Promise<T> => {
     const answer = next<T>()

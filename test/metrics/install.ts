@@ -27,9 +27,10 @@ function prepare(): boolean {
 }
 
 function install(packages: readonly string[]): boolean {
+  const wasThere = isOnPath(PROGRAMS[0])
   aptInstall(packages)
   // Some systems start a service as soon as it is installed. The tests start their own.
-  spawnSync('service', ['prometheus', 'stop'], { stdio: 'ignore', timeout: 30_000 })
+  if (!wasThere) spawnSync('service', ['prometheus', 'stop'], { stdio: 'ignore', timeout: 30_000 })
   return hasPrometheus()
 }
 

@@ -127,7 +127,7 @@ t.test('a cost that reads the body before there is one is told where it can', as
     const headers = { 'content-type': 'application/json' }
     const body = payload === undefined ? {} : { headers, payload: JSON.stringify(payload) }
     await app.inject({ method: 'POST', url: '/', ...body })
-    const hint = "; its body is not read yet: a cost that is read from it needs hook: 'preHandler'"
+    const hint = "; its body is not read yet: if the cost is read from it, it needs hook: 'preHandler'"
     t.equal(errors[0]?.msg.endsWith(`the request costs all the policy can hold${told ? hint : ''}`), true)
   }
 })

@@ -189,6 +189,16 @@ t.test('forwarded headers that nobody trusts are warned of once', async t => {
   }
 })
 
+t.test('a trustProxy that knows no more addresses is no fault of a request', async t => {
+  const trustProxy = (_address: string, hop: number): boolean => {
+    if (hop > 3) throw new RangeError('no such hop')
+    return true
+  }
+  const { app } = await serve(t, { any: '9/1m' }, { trustProxy })
+  const answer = await app.inject({ url: '/', headers: { 'x-forwarded-for': '203.0.113.9' } })
+  t.equal(answer.statusCode, 200)
+})
+
 t.test('who believes what clients write is warned, and who trusts a range of proxies is not', async t => {
   const forged = '6.6.6.6, 203.0.113.9'
   const honest = '203.0.113.9'

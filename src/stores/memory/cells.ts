@@ -1,13 +1,9 @@
 import { EMPTY } from '../../algorithm.js'
 import type { State } from '../../algorithm.js'
 import { baseOf } from './near.js'
+import { CHUNK, CHUNK_BITS, IN_CHUNK } from './rows.js'
 import { Scratch } from './scratch.js'
 import { Slots, fits, sizeFor } from './slots.js'
-
-/** Rows of a chunk, a power of two: tables grow by one chunk, so that nothing is ever copied. */
-const CHUNK_BITS = 14
-const CHUNK = 1 << CHUNK_BITS
-const IN_CHUNK = CHUNK - 1
 
 /**
  * How a cell holds its state: nothing, one or two numbers as they are, three that {@link isEntry}, or where it is kept, of
@@ -55,8 +51,14 @@ interface Chunk {
  */
 export class Cells {
   readonly #chunks: (Chunk | undefined)[] = []
+  #used = 0
   readonly #slots = new Slots()
   readonly #scratch = new Scratch()
+
+  /** Whether there is a state. */
+  get isUsed(): boolean {
+    return this.#used > 0
+  }
 
   /** Words of thirty-two bits that slots have room for, those of them that are in use. */
   get words(): number {
@@ -94,10 +96,11 @@ export class Cells {
 
   /** `share`: what is left of the quota, from 0 to 1. */
   write(row: number, state: State, share: number): void {
+    const { length } = state
+    if (length === 0 && this.#chunks[row >> CHUNK_BITS] === undefined) return
     const chunk = (this.#chunks[row >> CHUNK_BITS] ??= emptyChunk())
     const { doubles, integers } = chunk
     const at = (row & IN_CHUNK) * INTEGERS
-    const { length } = state
     const before = integers[at + KIND_AND_SHARE]! & KIND
     if (before === NEAR && length > PACKED && this.#rewrite(chunk, row & IN_CHUNK, state)) {
       integers[at + KIND_AND_SHARE] = NEAR | ((share * WHOLE) << SHARE_BITS)
@@ -109,7 +112,9 @@ export class Cells {
     if (kind >= ELSEWHERE) this.#writeElsewhere(chunk, row & IN_CHUNK, state, base)
     else if (before >= ELSEWHERE) this.#vacate(integers, at)
     integers[at + KIND_AND_SHARE] = kind | ((share * WHOLE) << SHARE_BITS)
-    chunk.used += Number(kind !== NONE) - Number(before !== NONE)
+    const more = Number(kind !== NONE) - Number(before !== NONE)
+    chunk.used += more
+    this.#used += more
     if (kind === NONE || kind >= ELSEWHERE) return
     const first = (row & IN_CHUNK) * DOUBLES
     if (kind === PACKED) {

@@ -8,7 +8,7 @@ import { Table } from './table.js'
 /** What a table may hold. */
 export interface Bounds {
   readonly partitions: number
-  /** Estimated, of partitions and states; `Infinity`: whatever they take. */
+  /** Estimated, of partitions and states, from which on nobody new is held; `Infinity`: whatever they take. */
   readonly bytes: number
 }
 
@@ -38,7 +38,7 @@ const PASSED_OVER = 256
 const SPARE = 0.5
 
 /**
- * Who is counted: a row for each partition, and in it a cell for each policy. It never grows beyond its bounds. To make
+ * Who is counted: a row for each partition, and in it a cell for each policy. Nobody new is held beyond its bounds. To make
  * room it forgets what has expired, else of a few that have at least half of every quota left the one that has most; if
  * there is none, newcomers are counted together.
  */
@@ -71,8 +71,11 @@ export class Partitions {
     return bytes
   }
 
+  /** Bytes of a partition; policies that are no more, or that nobody has met yet, have no cells. */
   get #ofPartition(): number {
-    return OF_PARTITION + this.#cells.size * OF_CELL
+    let bytes = OF_PARTITION
+    for (const { isUsed } of this.#cells.values()) if (isUsed) bytes += OF_CELL
+    return bytes
   }
 
   /** Newcomers that found no room, and partitions that were forgotten before they had expired. */
@@ -80,14 +83,14 @@ export class Partitions {
     return { evicted: this.#evicted, shared: this.#shared }
   }
 
-  /** The row of a partition; {@link SHARED_ROW}: it has none of its own. */
+  /** The row of a partition, or {@link NO_ROW}. */
   find(partition: string): number {
     return this.#table.find(partition)
   }
 
   /**
-   * The row of a partition, held from now on, or the shared one. `taken` are the rows of the same call, which do not push
-   * each other out. What nothing is written to is swept.
+   * The row of a partition, held from now on, or the shared one. `taken` are the rows of the same call, which make no room for
+   * one another. What nothing is written to is swept.
    */
   hold(partition: string, now: number, taken: readonly number[]): number {
     const known = this.#table.find(partition)
@@ -138,7 +141,7 @@ export class Partitions {
     if (budget > living) setImmediate(() => this.sweep(now, budget - living)).unref()
   }
 
-  /** After a flood, what it took is given back, once nobody is in it any more. */
+  /** After a flood, what it took is given back, but for chunks that somebody is still in. */
   #tidy(): void {
     for (const cells of this.#cells.values()) cells.trim()
     this.#table.trim()
@@ -203,9 +206,9 @@ export class Partitions {
     this.#table.drop(row)
   }
 
-  /** The next row, round and round; {@link NO_ROW} once a round. */
+  /** The next row of a chunk in which somebody is, round and round; {@link NO_ROW} once a round. */
   #advance(): number {
-    this.#hand = this.#hand + 1 < this.#rows.bound ? this.#hand + 1 : NO_ROW
+    this.#hand = this.#rows.after(this.#hand)
     return this.#hand
   }
 

@@ -1,7 +1,7 @@
 /** Rows of a chunk, a power of two: tables grow by one chunk, so that nothing is ever copied. */
-const CHUNK_BITS = 14
-const CHUNK = 1 << CHUNK_BITS
-const IN_CHUNK = CHUNK - 1
+export const CHUNK_BITS = 14
+export const CHUNK: number = 1 << CHUNK_BITS
+export const IN_CHUNK: number = CHUNK - 1
 
 /** A row is three doubles: when it ends, a digest of two integers, the next row of its bucket, and whether it is taken. */
 const DOUBLES = 3
@@ -38,10 +38,15 @@ export class Rows {
     return this.#taken
   }
 
-  /** Every row that is taken is below this. */
-  get bound(): number {
-    const last = this.#chunks.length - 1
-    return (last << CHUNK_BITS) + this.#chunks[last]!.begun
+  /** The row after this one, of those that may be taken, chunks in which nobody is left out; {@link NO_ROW} after the last. */
+  after(row: number): number {
+    const next = row + 1
+    let number = next >> CHUNK_BITS
+    if ((next & IN_CHUNK) < (this.#chunks[number]?.begun ?? 0) && !this.#isDeserted(number)) return next
+    for (number++; number < this.#chunks.length; number++) {
+      if (!this.#isDeserted(number)) return number << CHUNK_BITS
+    }
+    return NO_ROW
   }
 
   /** Takes a row for a digest, before `next` in its bucket; what is in it has expired as yet. */
@@ -61,6 +66,11 @@ export class Rows {
     chunk.taken++
     this.#taken++
     return row
+  }
+
+  /** The first row is never anybody's. */
+  #isDeserted(chunk: number): boolean {
+    return (this.#chunks[chunk]?.taken ?? 0) <= Number(chunk === 0)
   }
 
   vacate(row: number): void {

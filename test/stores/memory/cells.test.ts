@@ -117,3 +117,11 @@ t.test('a long state is written over the one before, also when its times go back
     t.strictSame([...cells.read(7)], state)
   }
 })
+
+t.test('to forget who was never there takes no memory', async t => {
+  const cells = new Cells()
+  const before = process.memoryUsage().arrayBuffers
+  for (let row = 0; row < 2 ** 20; row += 1000) cells.write(row, EMPTY, 1)
+  t.ok(process.memoryUsage().arrayBuffers - before < 2 ** 20)
+  t.equal(cells.read(5000), EMPTY)
+})

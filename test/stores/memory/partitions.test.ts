@@ -146,6 +146,30 @@ t.test('who has all bytes is not looked for among thousands of empty rows', asyn
   t.equal(it.spend('new', 1), SHARED_ROW)
 })
 
+t.test('somebody who may go is found among empty rows, in whichever chunk', async t => {
+  const it = held({ partitions: 70_000, bytes: 4_500_000 })
+  const long = compilePolicy('long', { quota: 10, window: '2h', algorithm: 'fixed-window' }, [])
+  for (let i = 0; i < 60_000; i++) it.spend(`${i}`, 1, i % 30_000 === 7 ? long : ten)
+  const log = compilePolicy('log', { quota: 10, window: '2h', algorithm: 'sliding-window-log' }, [])
+  it.spend('large', 6, log)
+  it.clock.now += HOUR
+  for (let rounds = 0; rounds < 8; rounds++) await swept(it)
+  t.equal(it.partitions.size, 3)
+  const row = it.partitions.find('large')
+  const state = Array.from({ length: 600_000 }, (_, i) => i + 0.5)
+  it.partitions.write(row, it.partitions.cells(log), 1, it.clock.now, {
+    allowed: true,
+    state,
+    remaining: 0,
+    effectiveWindow: 0,
+    retryAfter: 0,
+    delay: 0,
+    ttl: HOUR
+  })
+  for (let i = 0; i < 4; i++) it.spend(`new ${i}`, 1)
+  t.equal(it.partitions.size, 1, 'who had quota to spare made room')
+})
+
 t.test('a policy without a quota leaves nothing to spare', async t => {
   const it = held({ partitions: 1 })
   const none = compilePolicy('none', { quota: 0, window: '1h', algorithm: 'fixed-window' }, [])
