@@ -104,7 +104,7 @@ t.test('nothing can be written to a decision that was not made', async t => {
 
 t.test('the hook of a route moves all its policies, the defaults too: one decision', async t => {
   const { heard } = watchWarnings(t)
-  const { app } = await serve(t, { any: '9/1m', extra: { quota: 9, window: '1m', default: false } })
+  const { app } = await serve(t, { any: '9/1m', extra: { quota: 9, window: '2m', default: false } })
   app.post('/late', { config: { quota: { also: ['extra'], hook: 'preHandler' } } }, async () => 'late')
   const seen: unknown[] = []
   app.addHook('preValidation', async ({ quota }) => void seen.push(quota.outcome))
