@@ -127,6 +127,16 @@ t.test('with room for one alone, the others share', async t => {
   t.equal(it.partitions.size, 1)
 })
 
+t.test('when all have expired, a sweep is over before it has been round', async t => {
+  const it = held({ partitions: 10_000 })
+  for (let i = 0; i < 8192; i++) it.spend(`${i}`, 1)
+  it.clock.now += HOUR
+  await swept(it)
+  t.equal(it.partitions.size, 0)
+  t.equal(it.partitions.bytes, 0)
+  t.not(it.spend('1', 1), SHARED_ROW)
+})
+
 t.test('who has all bytes is not looked for among thousands of empty rows', async t => {
   const it = held({ bytes: 60_000 })
   const log = compilePolicy(
