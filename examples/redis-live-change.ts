@@ -49,7 +49,8 @@ export async function build(): Promise<FastifyInstance> {
         return reply.code(400).send({ error: (error as Error).message })
       }
       const told = app.redis.publish(CHANNEL, JSON.stringify(update)).then(() => true)
-      if (await Promise.race([told.catch(() => false), setTimeout(1000, false)])) return changed
+      if (await Promise.race([told.catch(() => false), setTimeout(1000, false, { ref: false })]))
+        return changed
       return reply.code(503).send({ error: 'changed in this process only: Redis does not answer' })
     }
   )

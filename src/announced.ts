@@ -44,14 +44,11 @@ export interface Announced {
  * to exhaustion comes first, for some clients read no further.
  */
 export function announced(telling: Telling, about: About, decision: Decision): readonly Announced[] {
-  const shown = selected(telling, decision)
-  return shown.map(limit => tell(telling, about, limit, shown))
-}
-
-/** The limits that a client is told of, in their order. */
-export function selected({ select }: Telling, decision: Decision): readonly ServiceLimit[] {
   const limits = visible(decision)
-  return select === 'all' ? limits : firstOfEachUnit(limits)
+  const shown = telling.select === 'all' ? limits : firstOfEachUnit(limits)
+  const told = new Array<Announced>(shown.length)
+  for (let i = 0; i < shown.length; i++) told[i] = tell(telling, about, shown[i]!, shown)
+  return told
 }
 
 /** The limits that a client may see, in the order in which they are told. */
@@ -81,8 +78,7 @@ function ordered({ outcome, limits }: Decision): readonly ServiceLimit[] {
   return seen
 }
 
-/** One of the limits that are shown, as a client sees it. */
-export function tell(
+function tell(
   { jitter: jitterOf, cap }: Telling,
   about: About,
   limit: ServiceLimit,

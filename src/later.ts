@@ -3,7 +3,6 @@ export type Later<T> = T | Promise<T>
 
 /** Whether a value has to be waited for. A thenable that is no promise has `then` only: pass it to {@link whenKnown}. */
 export function isLater<T>(value: Later<T>): value is Promise<T> {
-  if (value instanceof Promise) return true
   if (typeof value !== 'object' && typeof value !== 'function') return false
   return typeof (value as Promise<T> | null)?.then === 'function'
 }

@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { announced, selected, tell } from './announced.js'
+import { announced } from './announced.js'
 import type { About, Announced, Telling } from './announced.js'
 import { isCertain, refusing } from './decision.js'
 import type { Decision } from './decision.js'
@@ -59,11 +59,18 @@ export function writeFields(
     return removeFields(reply, sheet)
   }
   if (decision.limits.length === 0) return
+  const shown = announced(wire, occasion, decision)
   if (wire.fields) {
+    let items = ''
+    for (const each of shown) {
+      if (items !== '') items += ', '
+      items += itemText(each)
+      if (wire.partitionKey !== undefined) items += keyText(wire.partitionKey, reply, each, occasion)
+    }
     sheet.policy = replace(reply, FIELD.policy, sheet.policy, occasion.policyField)
-    sheet.limit = replace(reply, FIELD.limit, sheet.limit, limitField(wire, reply, decision, occasion))
+    sheet.limit = replace(reply, FIELD.limit, sheet.limit, items)
   }
-  if (wire.legacy !== false) writeLegacy(wire, wire.legacy, reply, sheet, decision, occasion)
+  if (wire.legacy !== false) writeLegacy(wire, wire.legacy, reply, sheet, shown, occasion)
 }
 
 /**
@@ -140,7 +147,6 @@ export function sendRefusal(
   occasion: Occasion
 ): FastifyReply {
   const wait = waitOf(wire, decision, occasion)
-  for (const name in reply.getHeaders()) if (OF_THE_RESOURCE.has(name)) reply.removeHeader(name)
   writeFields(wire, reply, sheet, decision, occasion)
   const waitIsTheirs = reply.hasHeader(FIELD.retryAfter)
   if (waitIsTheirs) {
@@ -150,6 +156,7 @@ export function sendRefusal(
     reply.header(FIELD.retryAfter, String(wait))
   }
   if (wire.sdkHints) reply.header('x-should-retry', 'false')
+  for (const name of OF_THE_RESOURCE) if (reply.hasHeader(name)) reply.removeHeader(name)
   const body = wire.body(decision, waitIsTheirs ? undefined : wait, reply.request)
   sheet.body = body
   reply.code(body.status).header('cache-control', 'no-store').header('content-type', wire.bodyType)
@@ -158,7 +165,7 @@ export function sendRefusal(
 }
 
 /** Fields that may have been set for the resource, and that are wrong on a refusal, which is not cached and not encoded. */
-const OF_THE_RESOURCE: ReadonlySet<string> = new Set([
+const OF_THE_RESOURCE = [
   ...OF_SHARED_CACHES,
   'content-disposition',
   'content-encoding',
@@ -167,23 +174,13 @@ const OF_THE_RESOURCE: ReadonlySet<string> = new Set([
   'etag',
   'expires',
   'last-modified'
-])
+] as const
 
-/** `RateLimit`: no list of what is told is made, for every response has this field. */
-function limitField(wire: Wire, reply: FastifyReply, decision: Decision, about: About): string {
-  const shown = selected(wire, decision)
-  let items = ''
-  for (let i = 0; i < shown.length; i++) {
-    const { limit, available, window } = tell(wire, about, shown[i]!, shown)
-    if (i > 0) items += ', '
-    items += limitText(limit.policy.prefix, available, window)
-    if (wire.partitionKey !== undefined) items += keyText(wire.partitionKey, reply, limit.policy, about)
-  }
-  return items
-}
+const itemText = ({ limit, available, window }: Announced): string =>
+  limitText(limit.policy.prefix, available, window)
 
-function keyText(keyOf: KeyOf, { request }: FastifyReply, policy: QuotaPolicy, about: About): string {
-  const key = keyOf(request, policy, about.whose)
+function keyText(keyOf: KeyOf, { request }: FastifyReply, { limit }: Announced, about: About): string {
+  const key = keyOf(request, limit.policy, about.whose)
   return key === undefined ? '' : partitionKeyText(key)
 }
 
@@ -210,11 +207,11 @@ function writeLegacy(
   legacy: Legacy,
   reply: FastifyReply,
   sheet: WrittenFields,
-  decision: Decision,
+  shown: readonly Announced[],
   occasion: Occasion
 ): void {
   const fields = legacyFields(legacy, {
-    limits: announced(wire, occasion, decision).map(uncapped),
+    limits: shown.map(uncapped),
     policies: occasion.policies().map(({ capacity, announcedWindow }) => ({
       quota: capacity,
       window: announcedWindow

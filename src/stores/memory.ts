@@ -64,8 +64,6 @@ export class MemoryStore implements Store {
   /** Of the decision that was made last, and its policies: those of the next one are often the same. */
   readonly #cells: Cells[] = []
   readonly #policies: QuotaPolicy[] = []
-  /** Of the charge that was made last: most others of the same time have the same. */
-  #latest: readonly Receipt[] = NO_CHARGES
   #sweeper: NodeJS.Timeout | undefined
   #users = 0
   #clock = monotonic
@@ -212,8 +210,8 @@ export class MemoryStore implements Store {
     rows.length = length
     for (let i = 0; i < length; i++) {
       if (rows[i] !== NO_ROW) continue
-      const taken = rows.filter(row => row !== NO_ROW)
-      rows[i] = isAgain(places, i) ? rows[i - 1]! : this.#partitions.hold(places[i]!.partition, now, taken)
+      if (isAgain(places, i)) rows[i] = rows[i - 1]!
+      else rows[i] = this.#partitions.hold(places[i]!.partition, now, rows.filter(isOwn))
     }
     return rows
   }
@@ -281,15 +279,13 @@ export class MemoryStore implements Store {
   /** The receipts of what was charged now. */
   #receipts(row: number, { algorithm, params }: QuotaPolicy, now: number, units: number): readonly Receipt[] {
     if (units === 0) return NO_CHARGES
-    const at = algorithm.receiptAt === undefined ? now : algorithm.receiptAt(params, now)
-    const latest = this.#latest[0]
-    if (row !== SHARED_ROW && latest?.at === at && latest.units === units) return this.#latest
-    const receipt = { at, units }
+    const receipt = { at: algorithm.receiptAt?.(params, now) ?? now, units }
     if (row === SHARED_ROW) this.#shared.add(receipt)
-    else this.#latest = [receipt]
-    return row === SHARED_ROW ? [receipt] : this.#latest
+    return [receipt]
   }
 }
+
+const isOwn = (row: number): boolean => row !== NO_ROW
 
 /** Whether a place is in the same partition as the one before. */
 const isAgain = (places: readonly { readonly partition: string }[], i: number): boolean =>

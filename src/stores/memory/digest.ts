@@ -19,13 +19,17 @@ export class Digest {
   /** Digests a string into {@link low} and {@link high}. */
   of(text: string): void {
     const { length } = text
-    const paired = length & ~1
+    const pairs = length >> 1
+    const odd = (length & 1) === 1 ? text.charCodeAt(length - 1) : 0
     let v0 = this.#key0
     let v1 = this.#key1 ^ 0xee
     let v2 = this.#key0 ^ 0x6c796765
     let v3 = this.#key1 ^ 0x74656462
-    for (let i = 0; i < paired; i += 2) {
-      const word = text.charCodeAt(i) | (text.charCodeAt(i + 1) << 16)
+    // A round for each word, the last of which ends with the length in bytes; then six that take none.
+    for (let i = 0; i <= pairs + 6; i++) {
+      let word = 0
+      if (i < pairs) word = text.charCodeAt(2 * i) | (text.charCodeAt(2 * i + 1) << 16)
+      else if (i === pairs) word = (length << 25) | odd
       v3 ^= word
       v0 = (v0 + v1) | 0
       v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0
@@ -38,27 +42,10 @@ export class Digest {
       v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2
       v2 = (v2 << 16) | (v2 >>> 16)
       v0 ^= word
-    }
-    const last = (length << 25) | (paired < length ? text.charCodeAt(paired) : 0)
-    v3 ^= last
-    for (let round = 0; round <= 6; round++) {
-      v0 = (v0 + v1) | 0
-      v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0
-      v0 = (v0 << 16) | (v0 >>> 16)
-      v2 = (v2 + v3) | 0
-      v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2
-      v0 = (v0 + v3) | 0
-      v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0
-      v2 = (v2 + v1) | 0
-      v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2
-      v2 = (v2 << 16) | (v2 >>> 16)
-      if (round === 0) {
-        v0 ^= last
-        v2 ^= 0xee
-      } else if (round === 3) {
-        this.low = v1 ^ v3
-        v1 ^= 0xdd
-      }
+      if (i === pairs) v2 ^= 0xee
+      if (i !== pairs + 3) continue
+      this.low = v1 ^ v3
+      v1 ^= 0xdd
     }
     this.high = v1 ^ v3
   }

@@ -1,11 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { Digest } from './digest.js'
-import { NO_ROW, Rows } from './rows.js'
-
-/** Buckets of a chunk, a power of two. */
-const CHUNK_BITS = 14
-const CHUNK = 1 << CHUNK_BITS
-const IN_CHUNK = CHUNK - 1
+import { CHUNK, CHUNK_BITS, IN_CHUNK, NO_ROW, Rows } from './rows.js'
 
 /** Buckets to a row: with two, hardly any has more than one. */
 const BUCKETS_TO_A_ROW = 2
@@ -20,7 +15,7 @@ const JOINED_AT_ONCE = 1 << 16
  */
 export class Table {
   readonly rows: Rows = new Rows()
-  /** The first row of each bucket. */
+  /** The first row of each bucket; a chunk has as many buckets as one of rows has rows. */
   readonly #chunks: Int32Array[] = [new Int32Array(CHUNK)]
   #buckets = CHUNK
   /** Of a digest, the bits that buckets go by, where all buckets of as many bits are there. */

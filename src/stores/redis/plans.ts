@@ -56,7 +56,7 @@ export class Plans {
     const known = this.#parts.get(policy)
     if (known !== undefined) return known
     const words = policy.params.map(String)
-    // Of the quotas of a plan, and of a reduced one, there may be any number.
+    // Of quotas that are a function of the request, and of reduced ones, there may be any number.
     const told =
       policy.quotaOf !== undefined || policy.reduction !== undefined || this.#ids.size >= MOST_PARTS
     const text = [policy.field, policy.algorithm.name, policy.shadow, ...(told ? [] : words)].join(' ')

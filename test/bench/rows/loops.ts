@@ -40,14 +40,18 @@ export const loopRows: readonly Row[] = [
   }
 ]
 
-function nanoseconds(ours: string, rival: string): Making {
+/** What once through a loop takes; of that, what has to be done for all `alike` is left out. */
+function nanoseconds(ours: string, rival: string, alike?: string): Making {
   return {
     stage: 'loops',
     metric: 'ns',
     unit: 'ns CPU',
-    subjects: [ours, rival],
+    subjects: alike === undefined ? [ours, rival] : [ours, rival, alike],
     figures: samples => {
-      const [own, other] = [ours, rival].map(name => values(samples, name, 'ns'))
+      const same = alike === undefined ? [] : values(samples, alike, 'ns')
+      const [own, other] = [ours, rival].map(name =>
+        values(samples, name, 'ns').map((ns, round) => ns - (same[round] ?? 0))
+      )
       return {
         ours: median(own!),
         rival: median(other!),
@@ -57,24 +61,7 @@ function nanoseconds(ours: string, rival: string): Making {
   }
 }
 
-/** What a decision takes, without the key that was written for it. */
+/** A decision, without the key that was written for it. */
 function decisions(ours: string, rival: string): Making {
-  const keys = 'keys'
-  return {
-    stage: 'loops',
-    metric: 'ns',
-    unit: 'ns CPU',
-    subjects: [ours, rival, keys],
-    figures: samples => {
-      const written = values(samples, keys, 'ns')
-      const [own, other] = [ours, rival].map(name =>
-        values(samples, name, 'ns').map((ns, round) => ns - written[round]!)
-      )
-      return {
-        ours: median(own!),
-        rival: median(other!),
-        ratio: paired(own!, other!, (ours, theirs) => ours / theirs)
-      }
-    }
-  }
+  return nanoseconds(ours, rival, 'keys')
 }
