@@ -109,8 +109,11 @@ export function limitPrefix(name: string): string {
  */
 export function limitText(prefix: string, available: number, effectiveWindow: number): string {
   if (effectiveWindow === 0) return prefix + available
-  return `${prefix}${available};${PARAMETER.effectiveWindow}=${effectiveWindow}`
+  return prefix + available + (WITHIN + effectiveWindow)
 }
+
+/** What is short is put together first: it becomes one string, and not a tree of them. */
+const WITHIN = `;${PARAMETER.effectiveWindow}=`
 
 /** A partition key as the last parameter of a member (§4.1.3). */
 export function partitionKeyText(key: Uint8Array): string {

@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { EMPTY } from '../algorithm.js'
-import type { Receipt, Step } from '../algorithm.js'
+import type { Receipt, State, Step } from '../algorithm.js'
 import type { QuotaPolicy } from '../policy.js'
 import { FST_QUOTA_OPTION } from '../errors.js'
 import { asInteger, asObject, knownKeys, refuser } from '../options.js'
@@ -58,8 +58,7 @@ export class MemoryStore implements Store {
   readonly #shared = new WeakSet<Receipt>()
   /** This process shares its quota with nobody, so its own secret does. */
   readonly #secret = randomBytes(32)
-  /** Of the decision that is being made. */
-  readonly #steps: Step[] = []
+  /** Of the call that is being answered. */
   readonly #rows: number[] = []
   /** Of the decision that was made last, and its policies: those of the next one are often the same. */
   readonly #cells: Cells[] = []
@@ -110,16 +109,14 @@ export class MemoryStore implements Store {
     const now = this.#clock()
     const { length } = charges
     const rows = this.#rowsOf(charges, now)
-    const cells = this.#cells
-    const steps = this.#steps
+    const states = new Array<State>(length)
+    const steps = new Array<Step>(length)
     let refused = false
     for (let i = 0; i < length; i++) {
       const { policy, units } = charges[i]!
-      if (policy !== this.#policies[i]) {
-        this.#policies[i] = policy
-        cells[i] = this.#partitions.cells(policy)
-      }
-      const step = policy.algorithm.step(cells[i]!.read(rows[i]!), policy.params, now, units)
+      const state = this.#cellsAt(i, policy).read(rows[i]!)
+      const step = policy.algorithm.step(state, policy.params, now, units)
+      states[i] = state
       steps[i] = step
       if (!step.allowed && !policy.shadow) refused = true
     }
@@ -127,11 +124,14 @@ export class MemoryStore implements Store {
     for (let i = 0; i < length; i++) {
       const { policy, units } = charges[i]!
       const row = rows[i]!
-      const { allowed } = steps[i]!
-      const charged = !refused && allowed ? units : 0
+      const tried = steps[i]!
+      const charged = !refused && tried.allowed ? units : 0
       // What has room itself is answered as it stands without the charge.
-      const step = charged > 0 ? steps[i]! : this.#pass(row, policy, now, allowed ? 0 : units)
-      if (charged > 0) this.#partitions.write(row, cells[i]!, policy.capacity, now, step)
+      const step = tried.allowed && charged < units ? this.#step(row, policy, now, 0) : tried
+      const cells = this.#cellsAt(i, policy)
+      // Time alone may change a state; and a quota that is lower than before leaves less of one that is as it was.
+      if (charged > 0 || step.state !== states[i]) this.#partitions.write(row, cells, policy, now, step)
+      else if (!step.allowed) this.#partitions.rate(row, cells, policy, step)
       limits[i] = serviceLimit(policy, step, units, this.#receipts(row, policy, now, charged))
     }
     return { limits, source: 'memory' }
@@ -225,23 +225,21 @@ export class MemoryStore implements Store {
     return row === SHARED_ROW ? undefined : row
   }
 
+  /** The cells of the policy at this place of a decision. */
+  #cellsAt(i: number, policy: QuotaPolicy): Cells {
+    if (policy !== this.#policies[i]) {
+      this.#policies[i] = policy
+      this.#cells[i] = this.#partitions.cells(policy)
+    }
+    return this.#cells[i]!
+  }
+
   #step(row: number, policy: QuotaPolicy, now: number, units: number): Step {
     return policy.algorithm.step(this.#partitions.cells(policy).read(row), policy.params, now, units)
   }
 
-  /**
-   * A step that charges nothing. Time alone may change a state, above all when it goes back; and a refusal may be by a quota
-   * that is lower than the one before, so that less is left than was written.
-   */
-  #pass(row: number, policy: QuotaPolicy, now: number, units: number): Step {
-    const state = this.#partitions.cells(policy).read(row)
-    const step = policy.algorithm.step(state, policy.params, now, units)
-    if (step.state !== state || !step.allowed) this.#write(row, policy, now, step)
-    return step
-  }
-
   #write(row: number, policy: QuotaPolicy, now: number, step: Step): void {
-    this.#partitions.write(row, this.#partitions.cells(policy), policy.capacity, now, step)
+    this.#partitions.write(row, this.#partitions.cells(policy), policy, now, step)
   }
 
   /** A surplus is taken back from the latest receipt first, at most its units; a shortfall is charged at once. */

@@ -32,6 +32,9 @@ const SLOT = 1
 const BASE = 1
 
 const KIND = 0xff
+
+/** No row at all: those of newcomers who are counted together have one. */
+const NOBODY = -1
 const SHARE_BITS = 8
 
 /** A share of a quota as it is kept, in a byte that halves exactly. */
@@ -54,6 +57,9 @@ export class Cells {
   #used = 0
   readonly #slots = new Slots()
   readonly #scratch = new Scratch()
+  /** The row whose state was read last from its slot, until one is read or written again, and the list it was read into. */
+  #readRow = NOBODY
+  #read: State = EMPTY
 
   /** Whether there is a state. */
   get isUsed(): boolean {
@@ -67,6 +73,7 @@ export class Cells {
 
   /** The state of a row, until the next one is read. */
   read(row: number): State {
+    this.#readRow = NOBODY
     const chunk = this.#chunks[row >> CHUNK_BITS]
     if (chunk === undefined) return EMPTY
     const { doubles, integers } = chunk
@@ -79,6 +86,8 @@ export class Cells {
       const slot = integers[at + SLOT]!
       if (kind === ELSEWHERE) this.#slots.read(size, slot, state)
       else this.#slots.readNear(size, slot, state, doubles[(row & IN_CHUNK) * DOUBLES + BASE]!)
+      this.#readRow = row
+      this.#read = state
       return state
     }
     const state = this.#scratch.of(kind)
@@ -98,11 +107,13 @@ export class Cells {
   write(row: number, state: State, share: number): void {
     const { length } = state
     if (length === 0 && this.#chunks[row >> CHUNK_BITS] === undefined) return
+    const known = row === this.#readRow ? this.#read : EMPTY
+    this.#readRow = NOBODY
     const chunk = (this.#chunks[row >> CHUNK_BITS] ??= emptyChunk())
     const { doubles, integers } = chunk
     const at = (row & IN_CHUNK) * INTEGERS
     const before = integers[at + KIND_AND_SHARE]! & KIND
-    if (before === NEAR && length > PACKED && this.#rewrite(chunk, row & IN_CHUNK, state)) {
+    if (before === NEAR && length > PACKED && this.#rewrite(chunk, row & IN_CHUNK, state, known)) {
       integers[at + KIND_AND_SHARE] = NEAR | ((share * WHOLE) << SHARE_BITS)
       return
     }
@@ -125,6 +136,14 @@ export class Cells {
     }
     doubles[first] = state[0]!
     if (kind === 2) doubles[first + 1] = state[1]!
+  }
+
+  /** Writes anew what is left of the quota, from 0 to 1, where there is a state. */
+  rate(row: number, share: number): void {
+    const kind = this.#kindAndShare(row) & KIND
+    if (kind === NONE) return
+    const { integers } = this.#chunks[row >> CHUNK_BITS]!
+    integers[(row & IN_CHUNK) * INTEGERS + KIND_AND_SHARE] = kind | ((share * WHOLE) << SHARE_BITS)
   }
 
   /** Gives memory back that no state is in. */
@@ -165,18 +184,30 @@ export class Cells {
     else this.#slots.write(integers[at + SIZE]!, integers[at + SLOT]!, state)
   }
 
-  /** Writes a state where the one before is, by the same base; `false`: it does not fit there. */
-  #rewrite({ doubles, integers }: Chunk, cell: number, state: State): boolean {
+  /**
+   * Writes a state where the one before is, by the same base; `false`: it does not fit there. What it has in common with the one
+   * before, if that is `known`, is not written again: most charges change the end of a long state.
+   */
+  #rewrite({ doubles, integers }: Chunk, cell: number, state: State, known: State): boolean {
     const at = cell * INTEGERS
     const size = integers[at + SIZE]!
     if (!fits(size, state.length)) return false
     integers[at + LENGTH] = state.length
-    return this.#slots.writeNear(size, integers[at + SLOT]!, state, doubles[cell * DOUBLES + BASE]!)
+    const base = doubles[cell * DOUBLES + BASE]!
+    return this.#slots.writeNear(size, integers[at + SLOT]!, state, base, inCommon(state, known))
   }
 
   #vacate(integers: Uint32Array, at: number): void {
     this.#slots.vacate(integers[at + SIZE]!, integers[at + SLOT]!)
   }
+}
+
+/** How many numbers two states begin with that are the same. */
+function inCommon(one: State, other: State): number {
+  const most = Math.min(one.length, other.length)
+  let same = 0
+  while (same < most && one[same] === other[same]) same++
+  return same
 }
 
 /** Whether three numbers are a count, a time, and one not much later, as is the one entry of a sliding window. */

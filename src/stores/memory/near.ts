@@ -2,6 +2,8 @@ import type { State } from '../../algorithm.js'
 
 /** Numbers below this are written as they are; from this on, as what they are more than a base. */
 const HALF = 2 ** 31
+const LARGEST = 0x7fffffff
+const SIGN = 0x80000000
 
 /**
  * What the large numbers of a state are counted from, so that each number of it fits in thirty-two bits: most states are
@@ -20,11 +22,12 @@ export function baseOf(state: State): number {
   return most - base < HALF ? base : NaN
 }
 
-/** What stands for a number: thirty-two bits, if it is near the base; of a large number below the base, `NaN`. */
+/** What stands for a number, as a signed integer: negative for one that is counted from the base. `NaN`: it is not near. */
 export function toWord(number: number, base: number): number {
-  if (number < HALF) return number
-  return number < base ? NaN : number - base + HALF
+  const offset = number < HALF ? number : number - base
+  if ((offset & LARGEST) !== offset) return NaN
+  return number < HALF ? offset : offset | SIGN
 }
 
-/** The number that they stand for. */
-export const fromWord = (word: number, base: number): number => (word < HALF ? word : word - HALF + base)
+/** The number that a word stands for. */
+export const fromWord = (word: number, base: number): number => (word >= 0 ? word : (word & LARGEST) + base)

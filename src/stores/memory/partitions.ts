@@ -111,10 +111,16 @@ export class Partitions {
   }
 
   /** Writes what a step leaves behind. */
-  write(row: number, cells: Cells, capacity: number, now: number, { state, remaining, ttl }: Step): void {
-    cells.write(row, state, capacity === 0 ? 0 : Math.min(1, remaining / capacity))
+  write(row: number, cells: Cells, policy: QuotaPolicy, now: number, step: Step): void {
+    const { state, ttl } = step
+    cells.write(row, state, shareOf(policy, step))
     if (now + ttl > this.#rows.end(row)) this.#rows.setEnd(row, now + ttl)
     if (state.length === 0) this.#endIfEmpty(row)
+  }
+
+  /** Writes what is left after a step that leaves the state as it was. */
+  rate(row: number, cells: Cells, policy: QuotaPolicy, step: Step): void {
+    cells.rate(row, shareOf(policy, step))
   }
 
   /** Keeps a state that a step will follow. */
@@ -220,3 +226,6 @@ export class Partitions {
     return NO_ROW
   }
 }
+
+const shareOf = ({ capacity }: QuotaPolicy, { remaining }: Step): number =>
+  capacity === 0 ? 0 : Math.min(1, remaining / capacity)

@@ -56,9 +56,12 @@ export class Slots {
     this.#sizes[size]!.read(slot, state)
   }
 
-  /** Writes numbers that are near a base, a word each; `false`: one of them is not, and what was there is lost. */
-  writeNear(size: number, slot: number, state: State, base: number): boolean {
-    return this.#sizes[size]!.writeNear(slot, state, base)
+  /**
+   * Writes numbers that are near a base, a word each, `from` an index on: those before are there already. `false`: one of them
+   * is not near, and what was there is lost.
+   */
+  writeNear(size: number, slot: number, state: State, base: number, from: number = 0): boolean {
+    return this.#sizes[size]!.writeNear(slot, state, base, from)
   }
 
   /** Fills `state` with what was written, by the same base. */
@@ -70,7 +73,7 @@ export class Slots {
 /** The same bytes twice. */
 interface Chunk {
   readonly doubles: Float64Array
-  readonly words: Uint32Array
+  readonly words: Int32Array
 }
 
 /** All slots of one size, in chunks, so that nothing is ever moved. */
@@ -122,13 +125,13 @@ class Size {
     for (let i = 0; i < state.length; i++) state[i] = doubles[from + i]!
   }
 
-  writeNear(slot: number, state: State, base: number): boolean {
+  writeNear(slot: number, state: State, base: number, from: number): boolean {
     const { words } = this.#chunkOf(slot)
-    const from = this.#startOf(slot)
-    for (let i = 0; i < state.length; i++) {
+    const start = this.#startOf(slot)
+    for (let i = from; i < state.length; i++) {
       const word = toWord(state[i]!, base)
-      if (word >>> 0 !== word) return false
-      words[from + i] = word
+      if (Number.isNaN(word)) return false
+      words[start + i] = word
     }
     return true
   }
@@ -150,5 +153,5 @@ class Size {
 
 function emptyChunk(words: number): Chunk {
   const doubles = new Float64Array(words / 2)
-  return { doubles, words: new Uint32Array(doubles.buffer) }
+  return { doubles, words: new Int32Array(doubles.buffer) }
 }

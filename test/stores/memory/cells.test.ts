@@ -49,6 +49,81 @@ t.test('what was written is read, in each row its own', async () => {
   )
 })
 
+/** What an algorithm makes of a state, such as a window of entries, by a number. */
+const next = {
+  'stays as it is': (state: State) => state,
+  'changes at its end': (state: State, by: number) => [...state.slice(0, -1), NOW + by],
+  'changes at its beginning': (state: State, by: number) => [by, ...state.slice(1)],
+  grows: (state: State, by: number) => [...state, by, NOW, NOW + by],
+  'loses its beginning': (state: State) => state.slice(3),
+  'loses its end': (state: State) => state.slice(0, -3),
+  'goes back in time': (state: State, by: number) => state.map(each => (each < NOW ? each : NOW - by)),
+  ends: () => EMPTY
+} as const
+
+const change = fc.record({
+  row: rows,
+  how: fc.constantFrom(...(Object.keys(next) as (keyof typeof next)[])),
+  by: fc.nat(9),
+  meanwhile: fc.array(rows, { maxLength: 2 }),
+  twice: fc.boolean()
+})
+
+t.test('a state that was read is kept as it is written, whatever was read or written meanwhile', async () => {
+  const long: State = [5, NOW, NOW + 1, 7, NOW + 2, NOW + 3]
+  fc.assert(
+    fc.property(fc.array(change, { maxLength: 40 }), changes => {
+      const cells = new Cells()
+      const known = new Map<number, State>()
+      for (const { row, how, by, meanwhile, twice } of changes) {
+        const before = known.get(row) ?? long
+        const read = known.has(row) ? cells.read(row) : long
+        if (read.join() !== before.join())
+          throw new Error(`row ${row}: ${before.join()}, read ${read.join()}`)
+        const after = [...next[how](before, by)]
+        // What is passed on is the list that was read, if an algorithm leaves the state as it is.
+        for (const other of meanwhile) cells.read(other)
+        if (twice) cells.write(row, long, 1)
+        cells.write(row, how === 'stays as it is' && meanwhile.length === 0 && !twice ? read : after, 1)
+        known.set(row, after)
+      }
+      for (const [row, wanted] of known) {
+        const got = cells.read(row)
+        if (got.join() !== wanted.join()) throw new Error(`row ${row}: ${wanted.join()}, read ${got.join()}`)
+      }
+    }),
+    { numRuns: Math.min(runs, 2000) }
+  )
+})
+
+t.test('also when a row of another kind was read into the same list meanwhile', async t => {
+  const cells = new Cells()
+  const entry = [5, NOW + 20, NOW + 30]
+  const longer = [...entry, 1, NOW + 40, NOW + 40]
+  cells.write(1, [7, NOW + 9, NOW], 1)
+  cells.write(2, entry, 1)
+  cells.read(1)
+  cells.read(2)
+  cells.write(1, longer, 1)
+  t.strictSame([...cells.read(1)], longer)
+})
+
+t.test('what is left is told anew of a state that stays, whatever its kind, and of none', async t => {
+  const cells = new Cells()
+  const states: readonly State[] = [[1], [1, 2], [1, NOW, NOW], [5, NOW, NOW, 1, NOW, NOW], [0.5, 1, 2]]
+  for (const [row, state] of states.entries()) {
+    cells.write(row, state, 1)
+    cells.rate(row, 0.25)
+    t.ok(cells.share(row) <= 0.25 && cells.share(row) > 0.24)
+    t.strictSame([...cells.read(row)], state)
+  }
+  for (const row of [9, 99_999]) {
+    cells.rate(row, 0.25)
+    t.equal(cells.share(row), 1)
+    t.equal(cells.isEmpty(row), true)
+  }
+})
+
 t.test('a row that was never written is empty, and has everything left', async t => {
   const cells = new Cells()
   for (const row of [0, 7, 99_999]) {

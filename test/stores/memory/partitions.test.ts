@@ -26,7 +26,7 @@ function held(bounds: Partial<Bounds>): Held {
     const { now } = it.clock
     const row = partitions.hold(partition, now, [])
     const cells = partitions.cells(by)
-    partitions.write(row, cells, by.capacity, now, by.algorithm.step(cells.read(row), by.params, now, units))
+    partitions.write(row, cells, by, now, by.algorithm.step(cells.read(row), by.params, now, units))
     return row
   }
   return Object.assign(it, { partitions, spend })
@@ -167,7 +167,7 @@ t.test('somebody who may go is found among empty rows, in whichever chunk', asyn
   t.equal(it.partitions.size, 3)
   const row = it.partitions.find('large')
   const state = Array.from({ length: 600_000 }, (_, i) => i + 0.5)
-  it.partitions.write(row, it.partitions.cells(log), 1, it.clock.now, {
+  it.partitions.write(row, it.partitions.cells(log), log, it.clock.now, {
     allowed: true,
     state,
     remaining: 0,
@@ -184,7 +184,7 @@ t.test('a policy without a quota leaves nothing to spare', async t => {
   const it = held({ partitions: 1 })
   const none = compilePolicy('none', { quota: 0, window: '1h', algorithm: 'fixed-window' }, [])
   it.spend('a', 1)
-  it.partitions.write(it.partitions.find('a'), it.partitions.cells(none), 0, NOW, {
+  it.partitions.write(it.partitions.find('a'), it.partitions.cells(none), none, NOW, {
     allowed: false,
     state: [NOW, 0],
     remaining: 0,
