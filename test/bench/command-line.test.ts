@@ -5,7 +5,7 @@ import { rows } from './rows/index.js'
 const read = (...args: readonly string[]): ReturnType<typeof readCommandLine> => readCommandLine(args, rows)
 
 t.test('without options, all rows are measured beside rivals and printed as a table', async t => {
-  t.strictSame(read(), { json: false, rows, rounds: 60, compare: undefined })
+  t.strictSame(read(), { json: false, rows, rounds: 60, compare: undefined, profile: false })
 })
 
 t.test('values follow their option or an equals sign', async t => {
@@ -24,11 +24,17 @@ t.test('--only chooses measures by name and by group, in the order of the table'
   t.ok(read('--only', 'loops').rows.every(({ stage }) => stage === 'loops'))
 })
 
+t.test('--profile takes rounds, and may be told as JSON', async t => {
+  const { json, rounds, profile } = read('--profile', '--rounds=9', '--json')
+  t.strictSame({ json, rounds, profile }, { json: true, rounds: 9, profile: true })
+})
+
 const REFUSED: Readonly<Record<string, string>> = {
   '--ony P1': 'unknown option "--ony" with the value "P1"; did you mean "--only"?',
-  '--fast': 'unknown option "--fast" without a value; expected "--json", "--only", "--rounds" or "--compare"',
-  '-x=1': 'expected options, which are "--json", "--only", "--rounds" or "--compare", got "-x"',
-  P1: 'expected options, which are "--json", "--only", "--rounds" or "--compare", got "P1"',
+  '--fast':
+    'unknown option "--fast" without a value; expected "--json", "--only", "--rounds", "--compare" or "--profile"',
+  '-x=1': 'expected options, which are "--json", "--only", "--rounds", "--compare" or "--profile", got "-x"',
+  P1: 'expected options, which are "--json", "--only", "--rounds", "--compare" or "--profile", got "P1"',
   '--rounds': '--rounds needs a value, got nothing',
   '--rounds --json': '--rounds needs a value, got nothing',
   '--rounds many': '--rounds must be an integer from 1 to 100000, got "many"',
@@ -37,7 +43,10 @@ const REFUSED: Readonly<Record<string, string>> = {
   '--rounds 100001': '--rounds must be an integer from 1 to 100000, got 100001',
   '--rounds 1 --rounds 2': '--rounds is given twice, the second time with "2"; expected it once',
   '--json=yes': '--json takes no value, got "yes"',
-  '--json yes': 'expected options, which are "--json", "--only", "--rounds" or "--compare", got "yes"',
+  '--json yes':
+    'expected options, which are "--json", "--only", "--rounds", "--compare" or "--profile", got "yes"',
+  '--profile --only P1': '--profile and --only exclude each other, got --only "P1"',
+  '--compare main --profile': '--profile and --compare exclude each other, got --compare "main"',
   '--only p1':
     '--only must be "P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "http", "loops", ' +
     '"memory", "redis", "batches" or "pauses", got "p1"',

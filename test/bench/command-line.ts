@@ -9,6 +9,8 @@ export interface Wish {
   readonly rounds: number
   /** A revision of this repository to compare this tree with, instead of with rivals. */
   readonly compare: string | undefined
+  /** Whether to tell where the time of requests goes, and to compare nothing. */
+  readonly profile: boolean
 }
 
 /** A command line that nobody can follow; the message says why. */
@@ -23,7 +25,8 @@ const OPTIONS: Readonly<Record<string, boolean>> = {
   '--json': false,
   '--only': true,
   '--rounds': true,
-  '--compare': true
+  '--compare': true,
+  '--profile': false
 }
 
 export const USAGE: string = `npm run bench -- [options]
@@ -31,6 +34,7 @@ export const USAGE: string = `npm run bench -- [options]
   --only <names>    measures or groups, with commas between, such as P1,P3 or http
   --rounds <count>  how often each subject has its turn; default ${ROUNDS}
   --compare <rev>   build another revision, and compare this tree with it instead of with rivals
+  --profile         tell where the time of requests goes, and compare nothing
   --json            print JSON instead of a table
 `
 
@@ -41,11 +45,15 @@ export const USAGE: string = `npm run bench -- [options]
  */
 export function readCommandLine(args: readonly string[], all: readonly Row[]): Wish {
   const given = split(args)
+  const other = ['--only', '--compare'].find(name => given.has(name))
+  if (given.has('--profile') && other !== undefined)
+    refuse(`--profile and ${other} exclude each other, got ${other} ${show(given.get(other))}`)
   return {
     json: given.has('--json'),
     rows: chosen(given.get('--only'), all),
     rounds: readRounds(given.get('--rounds')),
-    compare: given.get('--compare')
+    compare: given.get('--compare'),
+    profile: given.has('--profile')
   }
 }
 

@@ -17,15 +17,19 @@ export interface Report {
 }
 
 /** For programs. */
-export function asJson(report: Report): string {
+export function asJson(report: object): string {
   return `${JSON.stringify(report, (_key, value: unknown) => (typeof value === 'function' ? undefined : value), 2)}\n`
 }
 
 /** For people. */
 export function asText({ node, rounds, seconds, twins, results, changes, notes }: Report): string {
   const tables = [
-    results.length > 0 ? table(RESULTS, [...results.map(resultCells), ...twins.map(twinCells)]) : [],
-    changes.length > 0 ? table(CHANGES, [...changes.map(changeCells), ...twins.map(changedTwinCells)]) : []
+    results.length > 0
+      ? table(RESULTS, [...results.map(resultCells), ...twins.map(twinCells)], words(RESULTS))
+      : [],
+    changes.length > 0
+      ? table(CHANGES, [...changes.map(changeCells), ...twins.map(changedTwinCells)], words(CHANGES))
+      : []
   ]
   const foot = `Node.js ${node}, ${rounds} rounds, ${Math.round(seconds)} s. A/A: two that are the same; outside of ${ALIKE.least} to ${ALIKE.most}, nothing is concluded from it.`
   return [...tables.filter(lines => lines.length > 0), notes, [foot]]
@@ -52,6 +56,8 @@ const CHANGES: Cells = ['group', 'subject', 'now', 'then', 'unit', 'ratio', 'ver
 
 /** Columns of words; the others are of numbers, which end at the right. */
 const WORDS = ['', 'measure', 'group', 'subject', 'unit', 'verdict']
+const words = (heads: Cells): readonly number[] =>
+  heads.flatMap((head, i) => (WORDS.includes(head) ? [i] : []))
 
 function resultCells(result: Result): Cells {
   const { name, measure, ours, rival, unit, ratio, ratioUnit = '', range, target, stretch, verdict } = result
@@ -114,11 +120,12 @@ function bound(bound: Bound | undefined): string {
   return 'most' in bound ? `≤ ${bound.most}` : `≥ ${bound.least}`
 }
 
-function table(heads: Cells, rows: readonly Cells[]): readonly string[] {
+/** Lines of cells below one another; the columns of words begin at the left, and all others end at the right. */
+export function table(heads: Cells, rows: readonly Cells[], ofWords: readonly number[]): readonly string[] {
   const widths = heads.map((head, i) => Math.max(head.length, ...rows.map(cells => cells[i]!.length)))
   return [heads, ...rows].map(cells =>
     cells
-      .map((cell, i) => (WORDS.includes(heads[i]!) ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!)))
+      .map((cell, i) => (ofWords.includes(i) ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!)))
       .join('  ')
       .trimEnd()
   )

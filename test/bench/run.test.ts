@@ -20,7 +20,7 @@ t.test('every row yields numbers', { timeout: 100_000 }, async t => {
   const redis = hasRedis()
   const told: string[] = []
   const report = await run(
-    { json: false, rows, rounds: 2, compare: undefined },
+    { rows, rounds: 2, compare: undefined },
     { effort: TINY, hire: here, tell: line => told.push(line), owner: t }
   )
   t.equal(report.results.length, rows.length)
@@ -58,7 +58,7 @@ t.test('what is measured has a process of its own, which ends with the run', asy
   }
   const some = rows.filter(({ name }) => name === 'P4')
   const report = await run(
-    { json: false, rows: some, rounds: 2, compare: undefined },
+    { rows: some, rounds: 2, compare: undefined },
     { effort: TINY, hire, tell: () => {}, owner: t }
   )
   t.match(report.results, [{ name: 'P4', ratio: Number }])

@@ -21,10 +21,12 @@ export interface Terms {
   readonly owner: Owner
 }
 
-const HERE: Commit = { mark: '', root: new URL('../../../', import.meta.url).href }
+type Comparison = Pick<Wish, 'rows' | 'rounds' | 'compare'>
+
+export const HERE: Commit = { mark: '', root: new URL('../../../', import.meta.url).href }
 
 /** Measures, beside rivals or beside another revision, and compares. */
-export async function run({ rows, rounds, compare }: Wish, terms: Terms): Promise<Report> {
+export async function run({ rows, rounds, compare }: Comparison, terms: Terms): Promise<Report> {
   const start = performance.now()
   const { owner, tell } = terms
   const other = compare === undefined ? undefined : await revision(compare, terms)

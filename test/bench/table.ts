@@ -3,7 +3,8 @@ import { pin } from './pinning.js'
 import { inProcesses } from './processes.js'
 import { asJson, asText } from './report.js'
 import { rows } from './rows/index.js'
-import { run } from './run.js'
+import { profiles, profilesAsText } from './profile.js'
+import { HERE, run } from './run.js'
 import type { Terms } from './run.js'
 
 /*
@@ -18,13 +19,18 @@ const endings: (() => unknown)[] = []
 try {
   const wish = readCommandLine(process.argv.slice(2), rows)
   await pin('asking', process.pid)
-  const report = await run(wish, {
-    effort: FULL,
-    hire: inProcesses,
-    tell: line => process.stderr.write(`${line}\n`),
-    owner: { teardown: work => endings.push(work) }
-  })
-  process.stdout.write(wish.json ? asJson(report) : asText(report))
+  if (wish.profile) {
+    const found = await profiles({ ...FULL, rounds: wish.rounds, redis: undefined }, HERE.root, inProcesses)
+    process.stdout.write(wish.json ? asJson(found) : profilesAsText(found))
+  } else {
+    const report = await run(wish, {
+      effort: FULL,
+      hire: inProcesses,
+      tell: line => process.stderr.write(`${line}\n`),
+      owner: { teardown: work => endings.push(work) }
+    })
+    process.stdout.write(wish.json ? asJson(report) : asText(report))
+  }
 } catch (error) {
   if (!(error instanceof UsageError)) throw error
   process.stderr.write(`bench: ${error.message}\n\n${USAGE}`)

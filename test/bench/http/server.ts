@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net'
 import Fastify from 'fastify'
 import type { FastifyInstance } from 'fastify'
 import { libraryOf } from '../library.js'
+import { Profiler } from '../profiler.js'
 import type { Begin, Numbers } from '../worker.js'
 import { MANY, keysOf, variantNamed } from './variants.js'
 
@@ -21,7 +22,13 @@ export const begin: Begin = async ({ variant, root, effort }, owner) => {
   await app.listen({ port: 0, host })
   if (keys > MANY) await fill(app, keys)
   const { port } = app.server.address() as AddressInfo
-  return { begun: { port }, answer: cpu }
+  const profiler = new Profiler()
+  const answers: Readonly<Record<string, () => Numbers | Promise<Numbers>>> = {
+    cpu,
+    profile: () => profiler.begin(),
+    profiled: () => profiler.end()
+  }
+  return { begun: { port }, answer: question => answers[question]!() }
 }
 
 /** Microseconds of CPU that this process has had. */

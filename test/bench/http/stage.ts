@@ -1,8 +1,7 @@
-import type { Effort, Samples, Stage, Subject } from '../stage.js'
+import type { Effort, Samples, Stage } from '../stage.js'
 import { withWorkers } from '../worker.js'
-import type { Worker } from '../worker.js'
-import { Load } from './load.js'
-import { MANY, keysOf, variantNamed } from './variants.js'
+import { SERVER, Server } from './subject.js'
+import type { Taken } from './subject.js'
 
 /** What all others are compared with. It is asked twice a round, and its twin once. */
 export const BASE = 'bare'
@@ -21,7 +20,7 @@ export const http: Stage = {
   ],
   measure(subjects, effort, hire) {
     const tasks = subjects.map(subject => ({ ...subject, effort }))
-    return withWorkers(hire, new URL('server.js', import.meta.url), tasks, 'measured', async workers => {
+    return withWorkers(hire, SERVER, tasks, 'measured', async workers => {
       const servers = await Promise.all(workers.map((worker, i) => Server.open(subjects[i]!, worker, effort)))
       try {
         for (const server of servers) await server.fill()
@@ -56,49 +55,4 @@ async function rounds(servers: readonly Server[], { rounds, warmUp, slice }: Eff
     }
   }
   return samples
-}
-
-/** Microseconds for one request: of the server's CPU, and until the next one could be sent. */
-interface Taken {
-  readonly cpu: number
-  readonly wall: number
-}
-
-class Server {
-  readonly name: string
-  readonly #worker: Worker
-  readonly #load: Load
-  readonly #keys: number
-  readonly #status: number
-
-  private constructor(name: string, worker: Worker, load: Load, keys: number, status: number) {
-    this.name = name
-    this.#worker = worker
-    this.#load = load
-    this.#keys = keys
-    this.#status = status
-  }
-
-  static async open({ name, variant }: Subject, worker: Worker, effort: Effort): Promise<Server> {
-    const { host, status } = variantNamed(variant)
-    const keys = keysOf(variant, effort)
-    const load = await Load.open({ port: worker.begun['port']!, host, keys })
-    return new Server(name, worker, load, keys, status)
-  }
-
-  /** Lets all clients come once, unless they are so many that the server has seen to that. */
-  async fill(): Promise<void> {
-    if (this.#keys <= MANY) await this.#load.send(this.#keys)
-  }
-
-  async slice(count: number): Promise<Taken> {
-    const before = await this.#worker.ask('cpu')
-    const wall = await this.#load.send(count, this.#status)
-    const after = await this.#worker.ask('cpu')
-    return { cpu: (after['cpu']! - before['cpu']!) / count, wall: (wall * 1000) / count }
-  }
-
-  close(): void {
-    this.#load.close()
-  }
 }
