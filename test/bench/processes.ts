@@ -7,8 +7,19 @@ import type { Hire, Numbers } from './worker.js'
 
 const FLAGS = ['--expose-gc', '--max-old-space-size=4096', '--no-warnings']
 
+/** Processes that are tried for a worker, until one is not slow for a reason of its own. */
+const TRIES = 6
+
 /** Lets each worker have a process of its own. */
-export const inProcesses: Hire = async (module, task, cores) => {
+export const inProcesses: Hire = async (...work) => {
+  for (let tries = 1; ; tries++) {
+    const worker = await inProcess(...work)
+    if (worker.begun['slow'] === 0 || tries === TRIES) return worker
+    await worker.end()
+  }
+}
+
+const inProcess: Hire = async (module, task, cores) => {
   const script = fileURLToPath(new URL('process.js', import.meta.url))
   const [program, ...args] = pinned(cores, [
     process.execPath,

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
@@ -64,6 +65,18 @@ t.test('what is measured has a process of its own, which ends with the run', asy
   t.match(report.results, [{ name: 'P4', ratio: Number }])
   t.equal(new Set(pids).size, 4)
   for (const pid of pids) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
+})
+
+t.test('a process that is slow by itself gives way to another one', async t => {
+  const effort = { ...TINY, rounds: 1, redis: undefined }
+  const module = new URL('fixtures/slow-at-first.js', import.meta.url)
+  const variant = join(t.testdir(), 'begun')
+  const worker = await inProcesses(module, { name: 'slow', variant, root: '', effort }, 'all')
+  t.match(worker.begun, { slow: 0, begun: 2 })
+  await worker.end()
+  const always = await inProcesses(module, { name: 'slow', variant: '', root: '', effort }, 'all')
+  t.match(always.begun, { slow: 1 }, 'but not for ever')
+  await always.end()
 })
 
 t.test('a process that ends before it has answered is told by its name', async t => {

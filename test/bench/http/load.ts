@@ -17,23 +17,27 @@ export interface Traffic {
   readonly host: string
   /** Different values of the header `x-key`. */
   readonly keys: number
+  /** Whether it looks for answers all the time. To wake somebody up takes the server's CPU, the more of it the slower it is. */
+  readonly awake: boolean
 }
 
 /** Sends requests with keys by turns over connections that stay open, and reads as little of the answers as it may. */
 export class Load {
   readonly #lines: readonly Line[]
   readonly #keys: number
+  readonly #awake: boolean
   #sent = 0
   #left = 0
 
-  private constructor(lines: readonly Line[], keys: number) {
+  private constructor(lines: readonly Line[], { keys, awake }: Traffic) {
     this.#lines = lines
     this.#keys = keys
+    this.#awake = awake
   }
 
-  static async open({ port, host, keys }: Traffic): Promise<Load> {
-    const lines = Array.from({ length: CONNECTIONS }, () => Line.open(port, host))
-    return new Load(await Promise.all(lines), keys)
+  static async open(traffic: Traffic): Promise<Load> {
+    const lines = Array.from({ length: CONNECTIONS }, () => Line.open(traffic.port, traffic.host))
+    return new Load(await Promise.all(lines), traffic)
   }
 
   /**
@@ -43,7 +47,16 @@ export class Load {
   async send(count: number, status?: number): Promise<number> {
     const start = performance.now()
     this.#left = count
-    await Promise.all(this.#lines.map(line => line.run(() => this.#next(), status)))
+    let done = false
+    const look = (): void => {
+      if (!done) setImmediate(look)
+    }
+    if (this.#awake) look()
+    try {
+      await Promise.all(this.#lines.map(line => line.run(() => this.#next(), status)))
+    } finally {
+      done = true
+    }
     return performance.now() - start
   }
 

@@ -6,12 +6,9 @@ import { Profiler } from '../profiler.js'
 import type { Begin, Numbers } from '../worker.js'
 import { MANY, keysOf, variantNamed } from './variants.js'
 
-let warm: Promise<void> | undefined
-
 const schema = { response: { 200: { type: 'object', properties: { hello: { type: 'string' } } } } }
 
 export const begin: Begin = async ({ variant, root, effort }, owner) => {
-  await (warm ??= prewarm())
   const { limit, host } = variantNamed(variant)
   const keys = keysOf(variant, effort)
   const app = Fastify() as unknown as FastifyInstance
@@ -41,15 +38,4 @@ function cpu(): Numbers {
 async function fill(app: FastifyInstance, keys: number): Promise<void> {
   const charges = { burst: 1, daily: 1 }
   for (let key = 0; key < keys; key++) await app.quota.consume({ key: String(key).padStart(8, '0') }, charges)
-}
-
-/**
- * Has `process.nextTick` compiled from clean feedback: in some processes of Node.js 24 it never is, which costs each request
- * as much as a limiter.
- */
-async function prewarm(): Promise<void> {
-  for (let turn = 0; turn < 200; turn++) {
-    for (let i = 0; i < 500; i++) process.nextTick(() => {})
-    await new Promise(resolve => setImmediate(resolve))
-  }
 }

@@ -29,9 +29,9 @@ export class Server {
   }
 
   static async open({ name, variant }: Subject, worker: Worker, effort: Effort): Promise<Server> {
-    const { host, status } = variantNamed(variant)
+    const { host, status, awake } = variantNamed(variant)
     const keys = keysOf(variant, effort)
-    const load = await Load.open({ port: worker.begun['port']!, host, keys })
+    const load = await Load.open({ port: worker.begun['port']!, host, keys, awake })
     return new Server(name, worker, load, keys, status)
   }
 
