@@ -109,13 +109,13 @@ export async function cover(cluster: RedisCluster, allSlots: 'yes' | 'no'): Prom
   await Promise.all(cluster.nodes.filter(({ running }) => running).map(tell))
 }
 
-/** Waits until all replicas have what their masters have, and clients can learn of them. */
+/** Waits until all replicas have what their masters have, and clients can learn of them, whichever node they ask. */
 export async function replicated(cluster: RedisCluster): Promise<void> {
   await until('replicas with all there is', async () => {
     const infos = await Promise.all(cluster.nodes.map(node => node.command('INFO', 'replication')))
-    const listed = await cluster.nodes[0]!.command('CLUSTER', 'SLOTS')
+    const lists = await Promise.all(cluster.nodes.map(node => node.command('CLUSTER', 'SLOTS')))
     return (
-      cluster.nodes.every(({ port }) => listed.includes(String(port))) &&
+      cluster.nodes.every(({ port }) => lists.every(listed => listed.includes(String(port)))) &&
       infos.every(info => {
         const offset = /^master_repl_offset:(\d+)/m.exec(info)?.[1]
         const [, replica] = /^slave0:.*offset=(\d+)/m.exec(info) ?? []

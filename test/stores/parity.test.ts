@@ -120,6 +120,10 @@ const MISTAKES_OF_PLANS: Readonly<Record<string, readonly [old: RegExp, by: stri
   'what is told again has the parameters of before': [/tonumber\(ARGV\[(\d+)\]\), tonumber/g, '7, tonumber']
 }
 
+/** Of these, a script may also fail: an algorithm cannot read what another one has written. */
+const MAY_FAIL: readonly string[] = ['a policy is read for another']
+const FAILED = 'Error: the store has failed'
+
 for (const [name, [old, by]] of Object.entries(MISTAKES_OF_PLANS)) {
   t.test(`it notices if, in a plan, ${name}`, async t => {
     let replaced = 0
@@ -141,7 +145,8 @@ for (const [name, [old, by]] of Object.entries(MISTAKES_OF_PLANS)) {
     })
     t.ok(replaced > 0)
     t.ok(failed)
-    t.type(errorInstance, AssertionError, String(errorInstance))
+    const isSeen = errorInstance instanceof AssertionError
+    t.ok(isSeen || (MAY_FAIL.includes(name) && String(errorInstance) === FAILED), String(errorInstance))
     t.comment(`in sequence ${numRuns}`)
   })
 }
