@@ -1,5 +1,5 @@
 /** What one client has spent of two quotas, and when the windows end. */
-interface Spent {
+export interface Spent {
   burst: number
   burstEnds: number
   daily: number

@@ -1,17 +1,20 @@
 import t from 'tap'
 import { here } from './here.js'
 import { profiles, profilesAsText } from './profile.js'
-import { HERE } from './run.js'
+import { HERE, ownRedis } from './run.js'
 
-const TINY = { rounds: 4, warmUp: 1, slice: 500, batch: 1, watch: 1, partitions: 500, redis: undefined }
+const TINY = { rounds: 4, warmUp: 1, slice: 500, batch: 1, watch: 1, partitions: 500 }
 
 t.test('it is found where the time of requests goes', { timeout: 60_000 }, async t => {
-  const found = await profiles(TINY, HERE.root, here)
+  const redis = await ownRedis(t)
+  const found = await profiles({ ...TINY, redis }, HERE.root, here)
+  const inRedis = ['by Redis', 'bare', 'floor, Redis', 'ours, Redis', 'rate-limit, Redis']
   t.strictSame(
     found.map(({ outcome, subjects }) => [outcome, ...subjects.map(({ name }) => name)]),
     [
       ['admitted', 'bare', 'floor', 'ours', 'rate-limit twice'],
-      ['refused', 'bare', 'floor, refusing', 'ours, refusing', 'rate-limit, refusing']
+      ['refused', 'bare', 'floor, refusing', 'ours, refusing', 'rate-limit, refusing'],
+      ...(redis === undefined ? [] : [inRedis])
     ]
   )
   for (const { subjects } of found) {

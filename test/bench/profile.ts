@@ -8,7 +8,8 @@ import type { Hire, Numbers } from './worker.js'
 /** Those that are looked into side by side: without a limiter, with the least that one does, with ours, with a rival. */
 const SUBJECTS = {
   admitted: ['bare', 'floor', 'ours', 'rate-limit twice'],
-  refused: ['bare', 'floor, refusing', 'ours, refusing', 'rate-limit, refusing']
+  refused: ['bare', 'floor, refusing', 'ours, refusing', 'rate-limit, refusing'],
+  'by Redis': ['bare', 'floor, Redis', 'ours, Redis', 'rate-limit, Redis']
 } as const
 
 /** Where the time of a request goes, for some servers. */
@@ -28,6 +29,7 @@ interface Profiled {
 export async function profiles(effort: Effort, root: string, hire: Hire): Promise<readonly Profile[]> {
   const found: Profile[] = []
   for (const [outcome, names] of Object.entries(SUBJECTS)) {
+    if (outcome === 'by Redis' && effort.redis === undefined) continue
     const subjects = names.map(name => ({ name, variant: name, root }))
     found.push({ outcome, subjects: await profiled(subjects, effort, hire) })
   }

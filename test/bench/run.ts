@@ -30,7 +30,7 @@ export async function run({ rows, rounds, compare }: Comparison, terms: Terms): 
   const start = performance.now()
   const { owner, tell } = terms
   const other = compare === undefined ? undefined : await revision(compare, terms)
-  const redis = rows.some(needsRedis) && hasRedis() ? await ownRedis(owner) : undefined
+  const redis = rows.some(needsRedis) ? await ownRedis(owner) : undefined
   const possible = rows.filter(row => !needsRedis(row) || redis !== undefined)
   const plan = new Map(
     stages.map(stage => {
@@ -62,8 +62,9 @@ async function revision(name: string, { owner, tell }: Terms): Promise<Commit> {
   return { mark: ` of ${name}`, root: await built(owner, HERE.root, name) }
 }
 
-/** The port of a Redis that is there for this run alone, beside what asks and not beside what is measured. */
-async function ownRedis(owner: Owner): Promise<number> {
+/** The port of a Redis that is there for this run alone, beside what asks and not beside what is measured, if there can be one. */
+export async function ownRedis(owner: Owner): Promise<number | undefined> {
+  if (!hasRedis()) return undefined
   const { port, pid } = await startRedis(owner)
   await pin('asking', pid)
   return port

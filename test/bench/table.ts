@@ -1,10 +1,11 @@
+import type { Owner } from '../redis/servers.js'
 import { readCommandLine, USAGE, UsageError } from './command-line.js'
 import { pin } from './pinning.js'
 import { inProcesses } from './processes.js'
 import { asJson, asText } from './report.js'
 import { rows } from './rows/index.js'
 import { profiles, profilesAsText } from './profile.js'
-import { HERE, run } from './run.js'
+import { HERE, ownRedis, run } from './run.js'
 import type { Terms } from './run.js'
 
 /*
@@ -16,18 +17,20 @@ import type { Terms } from './run.js'
 const FULL: Terms['effort'] = { warmUp: 20, slice: 2000, batch: 12, watch: 5000, partitions: 1_000_000 }
 
 const endings: (() => unknown)[] = []
+const owner: Owner = { teardown: work => endings.push(work) }
 try {
   const wish = readCommandLine(process.argv.slice(2), rows)
   await pin('asking', process.pid)
   if (wish.profile) {
-    const found = await profiles({ ...FULL, rounds: wish.rounds, redis: undefined }, HERE.root, inProcesses)
+    const effort = { ...FULL, rounds: wish.rounds, redis: await ownRedis(owner) }
+    const found = await profiles(effort, HERE.root, inProcesses)
     process.stdout.write(wish.json ? asJson(found) : profilesAsText(found))
   } else {
     const report = await run(wish, {
       effort: FULL,
       hire: inProcesses,
       tell: line => process.stderr.write(`${line}\n`),
-      owner: { teardown: work => endings.push(work) }
+      owner
     })
     process.stdout.write(wish.json ? asJson(report) : asText(report))
   }

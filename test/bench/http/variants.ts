@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import type { QuotaOptions, Store } from '../../../src/index.js'
 import { Floor, fieldOf, policyFieldOf } from '../floor.js'
+import type { Spent } from '../floor.js'
 import { PLENTY, clientOf, inRedis as storeInRedis, policies } from '../library.js'
 import type { Library } from '../library.js'
 import type { Owner } from '../../redis/servers.js'
@@ -106,6 +107,19 @@ const floor: Limit = ({ app }) => {
   })
 }
 
+/** What it takes to ask a Redis for nothing, and to send the same fields. */
+const floorInRedis: Limit = async ({ app, redis, owner }) => {
+  const client = clientOf(redis!, owner)
+  const digest = (await client.script('LOAD', 'return 1')) as string
+  const policy = policyFieldOf(PLENTY)
+  app.addHook('onRequest', async (request, reply) => {
+    await client.evalsha(digest, 1, keyOf(request))
+    reply.header('ratelimit-policy', policy).header('ratelimit', fieldOf(NOTHING_SPENT, PLENTY))
+  })
+}
+
+const NOTHING_SPENT: Spent = { burst: 0, burstEnds: 0, daily: 0, dailyEnds: 0 }
+
 /** What it takes to send a refusal like ours, to everybody who has come before. */
 const floorOfRefusals: Limit = ({ app }) => {
   const counters = new Floor()
@@ -161,6 +175,7 @@ const variants: Readonly<Record<string, Pick<Variant, 'limit'> & Partial<Variant
   'rate-limit, refusing': { limit: theirs({ max: 1, timeWindow: DAY }), status: 429 },
   'rate-limiter-flexible': { limit: flexible },
   floor: { limit: floor },
+  'floor, Redis': { limit: floorInRedis, awake: false },
   'floor, refusing': { limit: floorOfRefusals, status: 429 }
 }
 

@@ -25,6 +25,11 @@ export const redisRows: readonly Row[] = [
     ...decisions('ours, asking', 'rate-limiter-flexible, asking')
   },
   {
+    name: 'P7',
+    measure: 'an empty script alone, 50 at a time, to rate-limit with 1 policy',
+    ...decisions('a script', 'rate-limit, asking')
+  },
+  {
     name: 'P8',
     measure: 'admitted, Redis, to rate-limit with 1 policy',
     ...cpuAdded('ours, Redis', 'rate-limit, Redis'),
@@ -38,6 +43,12 @@ export const redisRows: readonly Row[] = [
     ...cpuAdded('ours, Redis', 'rate-limit twice, Redis'),
     redis: true,
     target: atMost(0.55)
+  },
+  {
+    name: 'P8',
+    measure: 'an empty script and the same fields alone, to rate-limit with 1 policy',
+    ...cpuAdded('floor, Redis', 'rate-limit, Redis'),
+    redis: true
   }
 ]
 
