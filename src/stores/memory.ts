@@ -131,7 +131,7 @@ export class MemoryStore implements Store {
       const cells = this.#cellsAt(i, policy)
       // Time alone may change a state; and a quota that is lower than before leaves less of one that is as it was.
       if (charged > 0 || step.state !== states[i]) this.#partitions.write(row, cells, policy, now, step)
-      else if (!step.allowed) this.#partitions.rate(row, cells, policy, step)
+      else if (!step.allowed) this.#partitions.setShare(row, cells, policy, step)
       limits[i] = serviceLimit(policy, step, units, this.#receipts(row, policy, now, charged))
     }
     return { limits, source: 'memory' }

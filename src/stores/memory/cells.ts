@@ -32,13 +32,13 @@ const SLOT = 1
 const BASE = 1
 
 const KIND = 0xff
-
-/** No row at all: those of newcomers who are counted together have one. */
-const NOBODY = -1
 const SHARE_BITS = 8
 
 /** A share of a quota as it is kept, in a byte that halves exactly. */
 const WHOLE = 254
+
+/** No row at all: those of newcomers who are counted together have one. */
+const NOBODY = -1
 
 /** The same bytes twice. */
 interface Chunk {
@@ -114,7 +114,7 @@ export class Cells {
     const at = (row & IN_CHUNK) * INTEGERS
     const before = integers[at + KIND_AND_SHARE]! & KIND
     if (before === NEAR && length > PACKED && this.#rewrite(chunk, row & IN_CHUNK, state, known)) {
-      integers[at + KIND_AND_SHARE] = NEAR | ((share * WHOLE) << SHARE_BITS)
+      integers[at + KIND_AND_SHARE] = joined(NEAR, share)
       return
     }
     const isShort = length < PACKED || (length === PACKED && isEntry(state))
@@ -122,7 +122,7 @@ export class Cells {
     const kind = isShort ? length : Number.isNaN(base) ? ELSEWHERE : NEAR
     if (kind >= ELSEWHERE) this.#writeElsewhere(chunk, row & IN_CHUNK, state, base)
     else if (before >= ELSEWHERE) this.#vacate(integers, at)
-    integers[at + KIND_AND_SHARE] = kind | ((share * WHOLE) << SHARE_BITS)
+    integers[at + KIND_AND_SHARE] = joined(kind, share)
     const more = Number(kind !== NONE) - Number(before !== NONE)
     chunk.used += more
     this.#used += more
@@ -139,11 +139,11 @@ export class Cells {
   }
 
   /** Writes anew what is left of the quota, from 0 to 1, where there is a state. */
-  rate(row: number, share: number): void {
+  setShare(row: number, share: number): void {
     const kind = this.#kindAndShare(row) & KIND
     if (kind === NONE) return
     const { integers } = this.#chunks[row >> CHUNK_BITS]!
-    integers[(row & IN_CHUNK) * INTEGERS + KIND_AND_SHARE] = kind | ((share * WHOLE) << SHARE_BITS)
+    integers[(row & IN_CHUNK) * INTEGERS + KIND_AND_SHARE] = joined(kind, share)
   }
 
   /** Gives memory back that no state is in. */
@@ -201,6 +201,9 @@ export class Cells {
     this.#slots.vacate(integers[at + SIZE]!, integers[at + SLOT]!)
   }
 }
+
+/** A kind and a share as they are kept. */
+const joined = (kind: number, share: number): number => kind | ((share * WHOLE) << SHARE_BITS)
 
 /** How many numbers two states begin with that are the same. */
 function inCommon(one: State, other: State): number {

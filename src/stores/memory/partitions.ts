@@ -119,8 +119,8 @@ export class Partitions {
   }
 
   /** Writes what is left after a step that leaves the state as it was. */
-  rate(row: number, cells: Cells, policy: QuotaPolicy, step: Step): void {
-    cells.rate(row, shareOf(policy, step))
+  setShare(row: number, cells: Cells, policy: QuotaPolicy, step: Step): void {
+    cells.setShare(row, shareOf(policy, step))
   }
 
   /** Keeps a state that a step will follow. */

@@ -113,12 +113,12 @@ t.test('what is left is told anew of a state that stays, whatever its kind, and 
   const states: readonly State[] = [[1], [1, 2], [1, NOW, NOW], [5, NOW, NOW, 1, NOW, NOW], [0.5, 1, 2]]
   for (const [row, state] of states.entries()) {
     cells.write(row, state, 1)
-    cells.rate(row, 0.25)
+    cells.setShare(row, 0.25)
     t.ok(cells.share(row) <= 0.25 && cells.share(row) > 0.24)
     t.strictSame([...cells.read(row)], state)
   }
   for (const row of [9, 99_999]) {
-    cells.rate(row, 0.25)
+    cells.setShare(row, 0.25)
     t.equal(cells.share(row), 1)
     t.equal(cells.isEmpty(row), true)
   }
